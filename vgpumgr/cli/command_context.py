@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from vgpumgr.model.errors import UsageError
+from vgpumgr.model.errors import UsageError, VgpumgrError
 
 if TYPE_CHECKING:
     from vgpumgr.app import App
@@ -38,7 +38,13 @@ class Context:
 
     @cached_property
     def config(self) -> Config:
-        """The merged settings."""
+        """The merged settings; UsageError where commands are carried out at a server."""
+        if self.server is not None:
+            raise UsageError(
+                "this command works on the controller's own files",
+                why="it cannot be carried out at a server",
+                next="the same without --server, on the controller",
+            )
         from vgpumgr.app.config import load_config
 
         return load_config(os.environ, Path.cwd(), self.overrides)
@@ -46,12 +52,6 @@ class Context:
     @cached_property
     def app(self) -> App:
         """The app, made on first use; UsageError where commands are carried out at a server."""
-        if self.server is not None:
-            raise UsageError(
-                "this command works on the controller's own files",
-                why="it cannot be carried out at a server",
-                next="the same without --server, on the controller",
-            )
         from vgpumgr.app import App
         from vgpumgr.cli.output import say
 
@@ -88,10 +88,22 @@ class Context:
         """One line on stderr under whatever is listed from a ledger that may not allocate."""
         from vgpumgr.cli.output import say
 
-        frozen = self.app.frozen() if self._opened else None
-        if frozen is not None:
-            why, _, _ = frozen.why.partition(";")
+        if why := self._frozen_why().partition(";")[0]:
             say(f"the ledger is frozen, nothing is allocated or started: {why}: vgpumgr store thaw")
+
+    def _frozen_why(self) -> str:
+        """Empty where it is not; where that cannot be asked, it is not said."""
+        if self.server is not None:
+            from vgpumgr.endpoints.ledger_state import SHOW_LEDGER
+            from vgpumgr.endpoints.shapes import Nothing
+
+            try:
+                found = self.server.call(SHOW_LEDGER, Nothing()).answer["frozen"]
+            except VgpumgrError:
+                return ""
+            return found["why"] if found is not None else ""
+        frozen = self.app.frozen() if self._opened else None
+        return frozen.why if frozen is not None else ""
 
     def close(self) -> None:
         """Close what was opened."""

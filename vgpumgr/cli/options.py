@@ -10,7 +10,8 @@ from datetime import datetime
 import click
 
 from vgpumgr.cli.command_context import Context
-from vgpumgr.model.errors import PartlyDone, UnknownProfile, UsageError
+from vgpumgr.endpoints import known_profiles
+from vgpumgr.model.errors import PartlyDone, UsageError
 
 refresh_option = click.option("--refresh", is_flag=True, help="Probe the hosts first.")
 
@@ -123,18 +124,4 @@ def known_profile(context: Context, name: str) -> str:
     """The name as placement writes it; UnknownProfile where neither the catalogue nor a probed
     GPU knows it.
     """
-    from vgpumgr import catalog
-    from vgpumgr.engine.inventory.observation import learned_profiles
-
-    profile = catalog.normalise(name.strip())
-    if profile in catalog.profiles():
-        return profile
-    learned = learned_profiles(context.app.ledger)
-    if profile in learned:
-        return profile
-    near = catalog.suggest(profile, learned)
-    raise UnknownProfile(
-        f"unknown profile {profile}",
-        why=f"did you mean {' or '.join(near)}?" if near else "",
-        next="vgpumgr capacity lists what the fleet can provide",
-    )
+    return known_profiles.known_profile(context.app.ledger, name)

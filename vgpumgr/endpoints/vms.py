@@ -1,4 +1,4 @@
-"""The endpoints of VMs: list, show, XML, start, stop, reboot, migrate, delete."""
+"""The endpoints of VMs: list, show, XML, start, stop, reboot, delete."""
 
 from __future__ import annotations
 
@@ -262,4 +262,45 @@ DELETE_VMS = Endpoint(
     size=lambda asked: len(asked.names),
 )
 
-ENDPOINTS = (LIST_VMS, SHOW_VM, SHOW_XML, START_VMS, STOP_VMS, REBOOT_VMS, DELETE_VMS)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VmNames:
+    """VMs by their names."""
+
+    names: Names
+
+
+class DeletedVms(TypedDict):
+    """What a deletion takes: the VMs, each once, and the volumes that were made for them."""
+
+    name: str
+    vms: list[str]
+    volumes: list[str]
+
+
+def preview_delete(context: CallContext, asked: VmNames) -> Result[DeletedVms]:
+    """What deleting these VMs takes; NotFound where one is none."""
+    ledger = context.app.ledger
+    for name in asked.names:
+        ledger.vm(name)
+    names = list(dict.fromkeys(asked.names))
+    wanted = set(names)
+    volumes = [f"{pool}/{n}" for vm in ledger.vms() if vm.name in wanted for pool, n in vm.volumes]
+    return Result(answer={"name": "delete", "vms": names, "volumes": volumes})
+
+
+PREVIEW_DELETE = Endpoint(
+    name="vm.preview-delete",
+    method=HttpMethod.POST,
+    path="/vms:preview-delete",
+    permission=Permission.VM_READ,
+    summary="What deleting VMs takes; nothing is changed.",
+    asks=VmNames,
+    answers=DeletedVms,
+    kind="DeletedVMs",
+    work=preview_delete,
+)
+
+ENDPOINTS = (
+    LIST_VMS, SHOW_VM, SHOW_XML, START_VMS, STOP_VMS, REBOOT_VMS, PREVIEW_DELETE, DELETE_VMS,
+)  # fmt: skip

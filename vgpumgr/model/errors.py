@@ -37,6 +37,7 @@ VgpumgrError                1  failure
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import ClassVar
 
 
@@ -133,13 +134,9 @@ class UnknownHostKey(Conflict):
 
 
 class StillRunning(Conflict):
-    """VMs run that were to be deleted; ``stop`` is the command that stops them."""
+    """VMs run that were to be deleted."""
 
     code = "conflict.running"
-
-    def __init__(self, message: str, *, why: str = "", next: str = "", stop: str = "") -> None:
-        super().__init__(message, why=why, next=next)
-        self.stop = stop
 
 
 class UsersAtWork(Conflict):
@@ -229,6 +226,7 @@ class HostRefused(VgpumgrError):
     """The kernel, the driver or libvirt refused; ``errno_name`` where there is one."""
 
     code = "host.refused"
+    errno_name: str = ""
 
     def __init__(
         self,
@@ -294,6 +292,17 @@ def kind_of(code: str) -> type[VgpumgrError]:
     return {kind.code: kind for kind in _tree(VgpumgrError)}.get(code, VgpumgrError)
 
 
+@cache
+def _kind_like(code: str) -> type[VgpumgrError]:
+    """The kind with that code, or a new one below the nearest that is known."""
+    known, near = kind_of(code), code
+    while known is VgpumgrError and (near := near.rpartition(".")[0]):
+        known = kind_of(near)
+    if known.code == code:
+        return known
+    return type(known.__name__, (known,), {"code": code, "__module__": __name__})
+
+
 # Of the JSON of an error, and of a problem document around it, what are no details.
 _PLAIN = frozenset({"code", "message", "why", "next", "exit"})
 _DOCUMENT = frozenset({"type", "title", "status", "detail", "fields"})
@@ -302,7 +311,7 @@ _DOCUMENT = frozenset({"type", "title", "status", "detail", "fields"})
 def error_from(data: Mapping[str, object]) -> VgpumgrError:
     """The error that :meth:`VgpumgrError.as_dict` wrote; what is missing of it is empty."""
     texts = {key: str(data.get(key) or "") for key in ("code", "message", "why", "next")}
-    kind = kind_of(texts["code"])
+    kind = _kind_like(texts["code"])
     error = kind.__new__(kind)
     told = {"why": texts["why"], "next": texts["next"]}
     VgpumgrError.__init__(error, texts["message"] or "it failed", **told)

@@ -58,12 +58,10 @@ class SpecError(UsageError):
         what = "flags" if problems[0].file == COMMAND_LINE else "file"
         super().__init__(_summary(problems), next=f"correct the {what} and run the command again")
         self.problems = problems
-
-    def as_dict(self) -> dict[str, object]:
-        """The error's JSON with the findings as objects."""
         keys = ("file", "line", "column", "path", "message")
-        found = [{key: getattr(each, key) for key in keys} for each in self.problems]
-        return {**super().as_dict(), "problems": found}
+        self.details = {
+            "problems": [{key: getattr(each, key) for key in keys} for each in problems]
+        }
 
 
 class UnknownProfiles(SpecError, UnknownProfile):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vgpumgr.access.redaction import IN_USE, OTHERS, Redaction, names_in
-from vgpumgr.model.errors import Conflict, InUse, NotFound, StillRunning, UsersAtWork
+from vgpumgr.model.errors import Conflict, InUse, NotFound, UsersAtWork
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import Explanation, Reason
 from vgpumgr.model.role_binding import ALL_TENANTS, Scope
@@ -84,8 +84,6 @@ def test_errors_keep_their_kind_and_lose_commands_that_name_others() -> None:
         "",
     )
     assert error.message == "eve@example.org works on db"
-    running = BLUE.error(StillRunning("db runs", stop="vgpumgr vm stop db"))
-    assert running.stop == f"vgpumgr vm stop {OTHERS}"
     mine = InUse("web-01 is in use", next="vgpumgr vm stop web-01")
     assert BLUE.error(mine) is mine
 

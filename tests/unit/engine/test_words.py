@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.world import vm
-from vgpumgr.cli.views.plan_views import surplus
+from vgpumgr.endpoints.replica_surplus import surplus
 from vgpumgr.engine.planning.vm_plan import changed_fields
 from vgpumgr.model.formats import exact_size, parse_bytes
 from vgpumgr.model.vm import CloudInit, DiskMode, DiskSpec, GpuRequest, NicSpec

@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.pool import apply_pools, delete_pools, plan_pools
-from vgpumgr.cli.options import require_all_read
 from vgpumgr.cli.output import output_option, print_item, say, tell_people
-from vgpumgr.cli.running_command import changing
+from vgpumgr.cli.running_command import carry_out, finish
 from vgpumgr.cli.terminal import confirm
-from vgpumgr.cli.user_files import (
-    file_option,
-    load_documents,
-    require_no_strangers,
-    vms_of,
-    what_stays,
-)
+from vgpumgr.cli.user_files import document_text, file_option
 from vgpumgr.cli.views.layout_views import layout_plan_text
 from vgpumgr.cli.views.outcome_views import outcome_text
-from vgpumgr.cli.views.plan_views import plan_item, plan_text, say_surplus
-from vgpumgr.endpoints.layout_items import layout_plan_item
-from vgpumgr.endpoints.outcomes import outcome_item
-from vgpumgr.model.apply_plan import Plan
-from vgpumgr.model.errors import Conflict, NoPlacement, PartlyDone, StillRunning
-from vgpumgr.model.formats import counted, spanned
-from vgpumgr.model.layout import LayoutPlan
-from vgpumgr.model.queue import QueueState
+from vgpumgr.cli.views.plan_views import plan_text
+from vgpumgr.endpoints.documents import DocumentText, typed_source
+from vgpumgr.endpoints.endpoint import Result
+from vgpumgr.endpoints.plan_items import PlanItem
+from vgpumgr.endpoints.queue import CANCEL_QUEUED, CancelQueued
+from vgpumgr.endpoints.vm_documents import APPLY_VMS, FIND_VMS, PLAN_VMS, ApplyVms, NamedVms
+from vgpumgr.model.errors import NoPlacement, PoolsInFile, StillRunning
+from vgpumgr.model.formats import spanned
 
-if TYPE_CHECKING:
-    from vgpumgr.engine.operations.operation_outcome import Outcome
-    from vgpumgr.spec import Documents
-
-
+T = TypeVar("T")
 CHANGES_PENDING = 10
+
+
+def _unless_pools(of_vms: Callable[[], T]) -> T | None:
+    """The answer of VMs; None where the file holds pools, which are asked for by themselves."""
+    try:
+        return of_vms()
+    except PoolsInFile:
+        return None
 
 
 @click.command("plan")
@@ -46,17 +44,16 @@ CHANGES_PENDING = 10
 @pass_context
 def plan(context: Context, file: str, detailed_exitcode: bool) -> None:
     """Show what apply would do; probes every host, changes nothing."""
-    documents = _documents(context, file)
-    if documents.pools:
-        _exit_if(plan_pools(context, documents, file) and detailed_exitcode)
+    asked = document_text(file)
+    found = _unless_pools(lambda: context.read(PLAN_VMS, asked))
+    if found is None:
+        _exit_if(plan_pools(context, asked) and detailed_exitcode)
         return
-    shown, layouts = make_plan(context, documents, file)
-    _print_plan(file, shown, layouts)
-    if shown.unplaced:
+    _print_plan(file, found.answer)
+    if found.answer["unplaced"]:
         raise click.exceptions.Exit(NoPlacement.exit_status)
-    require_all_read(shown.warnings)
-    if detailed_exitcode and (shown.changes or layouts.gpus):
-        raise click.exceptions.Exit(CHANGES_PENDING)
+    finish(found)
+    _exit_if(detailed_exitcode and _changes(found.answer))
 
 
 @click.command("diff")
@@ -65,22 +62,18 @@ def plan(context: Context, file: str, detailed_exitcode: bool) -> None:
 @pass_context
 def diff(context: Context, file: str) -> None:
     """Compare a file with the fleet: exit 0 when it has converged, 10 when it has not."""
-    documents = _documents(context, file)
-    if documents.pools:
-        _exit_if(plan_pools(context, documents, file))
+    asked = document_text(file)
+    found = _unless_pools(lambda: context.read(PLAN_VMS, asked))
+    if found is None:
+        _exit_if(plan_pools(context, asked))
         return
-    shown, layouts = make_plan(context, documents, file)
-    _print_plan(file, shown, layouts)
-    require_all_read(shown.warnings)
-    if shown.changes or shown.unplaced or layouts.gpus:
-        raise click.exceptions.Exit(CHANGES_PENDING)
+    _print_plan(file, found.answer)
+    finish(found)
+    _exit_if(_changes(found.answer) or bool(found.answer["unplaced"]))
 
 
-def _documents(context: Context, file: str) -> Documents:
-    """The VMs of a file for `apply`; UsageError where something in the file would be dropped."""
-    documents = load_documents(context, file)
-    require_no_strangers(context, documents, file)
-    return documents
+def _changes(plan: PlanItem) -> bool:
+    return bool(plan["changes"] or ("layouts" in plan and plan["layouts"]["gpus"]))
 
 
 def _exit_if(changes: bool) -> None:
@@ -88,28 +81,12 @@ def _exit_if(changes: bool) -> None:
         raise click.exceptions.Exit(CHANGES_PENDING)
 
 
-def make_plan(context: Context, documents: Documents, file: str) -> tuple[Plan, LayoutPlan]:
-    """Probe, plan: the VMs of the file, and its layouts if it has any."""
-    vms = vms_of(documents, file)
-    context.app.require_hosts()
-    layouts = _layouts(context, documents)
-    return context.app.engine.plan(vms), layouts
-
-
-def _layouts(context: Context, documents: Documents) -> LayoutPlan:
-    if not documents.layouts:
-        return LayoutPlan()
-    return context.app.engine.layout_plan(documents.layouts)
-
-
-def _print_plan(file: str, shown: Plan, layouts: LayoutPlan, *, partial: bool = False) -> None:
-    item, text = plan_item(shown), plan_text(shown, file=file, partial=partial)
-    if layouts != LayoutPlan():
-        item["layouts"] = layout_plan_item(layouts)
-    if layouts.gpus:
-        hint = f"  next: {layout_command(file)}"
-        text = "\n".join([layout_plan_text(layout_plan_item(layouts)), hint, text])
-    print_item("Plan", item, text)
+def _print_plan(file: str, plan: PlanItem, *, partial: bool = False) -> None:
+    text = plan_text(plan, file=file, partial=partial)
+    if "layouts" in plan and plan["layouts"]["gpus"]:
+        hint = f"  next: vgpumgr layout apply {typed_source(file)}"
+        text = "\n".join([layout_plan_text(plan["layouts"]), hint, text])
+    print_item("Plan", plan, text)
 
 
 @click.command("apply")
@@ -127,72 +104,30 @@ def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bo
     changes nothing when all VMs have converged. Layouts in the file must be applied already (exit
     4 otherwise): only `layout apply` partitions GPUs, and it asks.
     """
-    documents = _documents(context, file)
-    if documents.pools:
-        work = plan_pools if dry_run else apply_pools
-        work(context, documents, file)
-        return
+    asked = document_text(file)
     if dry_run:
-        shown, layouts = make_plan(context, documents, file)
-        _print_plan(file, shown, layouts, partial=partial)
-        if shown.unplaced and not partial:
-            raise click.exceptions.Exit(NoPlacement.exit_status)
-        require_all_read(shown.warnings)
+        _show_plan(context, asked, partial=partial)
         return
-    vms = vms_of(documents, file)
-    context.app.require_hosts()
-    _require_layouts(file, _layouts(context, documents))
-    try:
-        with changing(context, len(vms)) as engine:
-            done, outcome = engine.apply(vms, partial=partial, restart=restart, show=_PlanShown())
-    except (Conflict, NoPlacement) as error:
-        error.next = error.next.replace("-f FILE", f"-f {shlex.quote(file)}")
-        raise
-    _print_outcome(done, outcome)
-    say_surplus(context, vms)
-    _say_waiting(context, outcome)
-    outcome.raise_for_failure()
-    if done.unplaced:
-        raise PartlyDone(
-            f"{len(done.unplaced)} of {len(vms)} VMs could not be placed",
-            why=", ".join(refused.request.name for refused in done.unplaced[:10]),
-            next=explain_command(file),
-        )
-    require_all_read(done.warnings)
-
-
-def _say_waiting(context: Context, outcome: Outcome) -> None:
-    """Of VMs that were refused everywhere those that wait for another turn of the queue."""
-    refused = [vm.vm for vm in outcome.vms if vm.error is not None]
-    if not refused:
+    shown = _PlanShown()
+    wanted = ApplyVms(text=asked.text, source=asked.source, partial=partial, restart=restart)
+    done = _unless_pools(lambda: carry_out(context, APPLY_VMS, wanted, planned=shown))
+    if done is None:
+        apply_pools(context, asked)
         return
-    rows = context.app.ledger.queue()
-    waiting = {row.name for row in rows if row.state is QueueState.WAITING and row.name in refused}
-    if waiting:
-        verb = "waits" if len(waiting) == 1 else "wait"
-        say(f"{counted(len(waiting), 'VM')} {verb} in the queue: vgpumgr queue list")
+    shown(done.answer)
+    print_item("Apply", done.answer, outcome_text(done.answer))
+    finish(done)
 
 
-def _require_layouts(file: str, layouts: LayoutPlan, most: int = 5) -> None:
-    unmet = [gpu for gpu in layouts.gpus if gpu.changes or gpu.refused]
-    if unmet:
-        lines = [f"{g.host} {g.device}: {'; '.join(g.differences)}" for g in unmet[:most]]
-        rest = len(unmet) - len(lines)
-        raise Conflict(
-            f"{counted(len(unmet), 'GPU')} not partitioned as {file} declares",
-            why="; ".join([*lines, *([f"and {rest} more"] if rest else [])]),
-            next=f"{layout_command(file)}, then the same command again",
-        )
-
-
-def layout_command(file: str) -> str:
-    """What to type to partition the GPUs as this file declares."""
-    return f"vgpumgr layout apply -f {shlex.quote(file)}"
-
-
-def explain_command(file: str) -> str:
-    """What to type to learn why a VM of this file fits nowhere."""
-    return f"vgpumgr explain -f {shlex.quote(file)}"
+def _show_plan(context: Context, asked: DocumentText, *, partial: bool) -> None:
+    found: Result[PlanItem] | None = _unless_pools(lambda: context.read(PLAN_VMS, asked))
+    if found is None:
+        plan_pools(context, asked)
+        return
+    _print_plan(asked.source, found.answer, partial=partial)
+    if found.answer["unplaced"] and not partial:
+        raise click.exceptions.Exit(NoPlacement.exit_status)
+    finish(found)
 
 
 class _PlanShown:
@@ -201,18 +136,11 @@ class _PlanShown:
     def __init__(self) -> None:
         self._last = ""
 
-    def __call__(self, planned: Plan) -> None:
-        text = plan_text(planned, partial=True)
+    def __call__(self, planned: Mapping[str, Any]) -> None:
+        text = plan_text(planned, partial=True)  # type: ignore[arg-type]  # it is a plan's item
         if text != self._last:
             tell_people(text)
             self._last = text
-
-
-def _print_outcome(done: Plan, outcome: Outcome) -> None:
-    """Programs get the plan and its outcome in one; people have seen the plan before."""
-    print_item(
-        "Apply", {**plan_item(done), **outcome_item(outcome)}, outcome_text(outcome_item(outcome))
-    )
 
 
 @click.command("delete")
@@ -224,36 +152,44 @@ def _print_outcome(done: Plan, outcome: Outcome) -> None:
 @pass_context
 def delete(context: Context, file: str, keep_disks: bool, force: bool, yes: bool) -> None:
     """Delete the VMs that a file names, with the disks and GPU parts created for them."""
-    from vgpumgr.cli.commands.vm_create import delete_vms
-
-    documents = load_documents(context, file)
-    if stays := what_stays(documents):
-        say(f"left as they are: {stays}")
-    if documents.pools:
-        delete_pools(context, documents, file, confirm(yes=yes))
+    asked, ask = document_text(file), confirm(yes=yes)
+    found = _unless_pools(lambda: context.read(FIND_VMS, asked))
+    if found is None:
+        delete_pools(context, asked, ask)
         return
-    wanted = vms_of(documents, file)
-    names = {spec.name for spec in wanted}
-    known = [vm.name for vm in context.app.ledger.vms() if vm.name in names]
-    waiting = _waiting(context, names - set(known))
-    ask = confirm(yes=yes)
+    if stays := found.answer["stays"]:
+        say(f"left as they are: {stays}")
+    _cancel_waiting(context, found.answer, ask)
+    _delete_known(context, file, found.answer, ask, keep_disks=keep_disks, force=force)
+    finish(found)
+
+
+def _cancel_waiting(context: Context, found: NamedVms, ask: Callable[[str], None]) -> None:
+    waiting = found["waiting"]
     if waiting:
         ask(f"take {spanned(waiting)} from the queue?")
-        context.app.writable_ledger.cancel_queued(waiting)
+        context.act(CANCEL_QUEUED, CancelQueued(names=tuple(waiting)))
         say(f"removed from the queue: {spanned(waiting)}")
-    if known:
-        try:
-            delete_vms(context, known, keep_disks=keep_disks, force=force, ask=ask)
-        except StillRunning as error:
-            again = f"vgpumgr delete -f {shlex.quote(file)} --force"
-            error.next = f"{again}   (powers them off), or first {error.stop}"
-            raise
-    elif not waiting:
-        say("nothing to delete")
-    say_surplus(context, wanted)
 
 
-def _waiting(context: Context, names: set[str]) -> list[str]:
-    """The VMs that wait in the queue and were never made. A shelved VM leaves it when deleted."""
-    queue = context.app.ledger.queue()
-    return [each.name for each in queue if each.name in names and each.state is QueueState.WAITING]
+def _delete_known(
+    context: Context,
+    file: str,
+    found: NamedVms,
+    ask: Callable[[str], None],
+    *,
+    keep_disks: bool,
+    force: bool,
+) -> None:
+    from vgpumgr.cli.commands.vm_create import delete_vms
+
+    if not found["vms"]:
+        if not found["waiting"]:
+            say("nothing to delete")
+        return
+    try:
+        delete_vms(context, found["vms"], keep_disks=keep_disks, force=force, ask=ask)
+    except StillRunning as error:
+        _, _, instead = error.next.partition("   (")
+        error.next = f"vgpumgr delete -f {shlex.quote(file)} --force   ({instead}"
+        raise

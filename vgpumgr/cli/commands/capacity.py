@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.options import refresh_option, refreshed
+from vgpumgr.cli.options import refresh_option
 from vgpumgr.cli.output import (
     Column,
     Item,
@@ -17,36 +15,29 @@ from vgpumgr.cli.output import (
     list_options,
     print_item,
     print_list,
-    say,
     table,
 )
+from vgpumgr.cli.running_command import finish
 from vgpumgr.cli.views.plan_views import reason_rows
-from vgpumgr.model.codec import to_plain
-from vgpumgr.model.errors import UnknownProfile
+from vgpumgr.endpoints.capacities import (
+    LIST_CAPACITY,
+    SHOW_FRAGMENTATION,
+    CapacityAsked,
+    FragmentationAsked,
+    StrandedItem,
+)
+from vgpumgr.endpoints.plan_items import reasons_of
 from vgpumgr.model.formats import format_mib, parse_mib
-from vgpumgr.model.vm import VmSpec
-
-if TYPE_CHECKING:
-    from vgpumgr.engine.capacity.fragmentation_gauge import FragmentationMeasure
-    from vgpumgr.engine.inventory.ledger_view import LedgerView
-    from vgpumgr.model.supply import Fleet
-    from vgpumgr.placement.fit_explanation import Stranded
 
 
-def gauge_text(gauge: Item) -> str:
-    """The gauge in a sentence."""
-    free, lost = (format_mib(gauge[key]) for key in ("free_mib", "unusable_mib"))
-    share, mix = f"{gauge['share']:.0%}", gauge["mix"]
-    return f"fragmentation {share}: {lost} of {free} free GPU memory are unusable for {mix}"
-
-
-def stranded_rows(found: Sequence[Stranded]) -> list[str]:
+def _stranded_rows(found: Sequence[StrandedItem]) -> list[str]:
     """The rule per GPU; what is said of several GPUs is said once; with the memory per host."""
     free: dict[str, int] = {}
     for each in found:
-        free[each.host] = free.get(each.host, 0) + each.free_mib
+        free[each["host"]] = free.get(each["host"], 0) + each["free_mib"]
     lines = [f"{host}: {format_mib(mib)} unusable" for host, mib in free.items()]
-    rows = [[f"  {where}", *rest] for where, *rest in reason_rows(each.reason for each in found)]
+    reasons = reasons_of(each["reason"] for each in found)
+    rows = [[f"  {where}", *rest] for where, *rest in reason_rows(reasons)]
     return [*lines, *([table(rows)] if rows else [])]
 
 
@@ -121,56 +112,20 @@ def capacity(
     is a forecast from what was held day by day: as likely as not room is gone then (90 %: it
     lasts so long at least, nine times in ten); it takes 14 days of history.
     """
-    from vgpumgr.engine.inventory.host_supply import build_fleet
-    from vgpumgr.engine.inventory.ledger_view import read_view
-
-    with refreshed(context, refresh):
-        view = read_view(context.app.ledger)
-        fleet = build_fleet(view)
-        if stranded:
-            _print_stranded(context, fleet)
-        else:
-            shape = VmSpec(name="capacity", vcpus=vcpus, memory_mib=memory)
-            _print_rooms(context, view, fleet, shape, profiles)
-
-
-def _print_rooms(
-    context: Context, view: LedgerView, fleet: Fleet, shape: VmSpec, profiles: tuple[str, ...]
-) -> None:
-    from vgpumgr.engine.capacity.profile_capacity import UsageGrowth
-    from vgpumgr.engine.capacity.profile_capacity import capacity as count
-    from vgpumgr.engine.capacity.relayout_capacity import with_layouts
-    from vgpumgr.placement.fleet_room import FleetRoom
-
-    growth = UsageGrowth(fleet, context.app.ledger.holdings(), time.time())
-    room = FleetRoom(fleet, shape)
-    rooms = with_layouts(view, room, count(room, profiles, growth), profiles)
-    unknown = set(profiles) - {each.profile for each in rooms}
-    if unknown:
-        names = ", ".join(sorted(unknown))
-        raise UnknownProfile(f"no GPU of the fleet can provide {names}", next="vgpumgr capacity")
-    items = [{"name": each.profile, **to_plain(each)} for each in rooms]
-    print_list("Capacity", items, COLUMNS)
-    if chosen_format().name in {"table", "wide"}:
-        gauge = _gauging(context, fleet).gauge()
-        if gauge.unusable_mib:
-            say(f"{gauge_text(to_plain(gauge))}: vgpumgr capacity --stranded")
-        if gauge.share > context.config.defrag_threshold:
-            say("moves that recover some of it: vgpumgr defrag plan")
-
-
-def _print_stranded(context: Context, fleet: Fleet) -> None:
-    gauging = _gauging(context, fleet)
-    found = gauging.stranded()
-    item: Item = {
-        "name": "fragmentation",
-        **to_plain(gauging.gauge()),
-        "stranded": [to_plain(each) for each in found],
-    }
-    print_item("Fragmentation", item, "\n".join([*stranded_rows(found), gauge_text(item)]))
-
-
-def _gauging(context: Context, fleet: Fleet) -> FragmentationMeasure:
-    from vgpumgr.engine.capacity.fragmentation_gauge import FragmentationMeasure
-
-    return FragmentationMeasure(fleet, context.app.expected, context.app.ledger, time.time())
+    if stranded:
+        found = context.read(SHOW_FRAGMENTATION, FragmentationAsked(refresh=refresh))
+        item = found.answer
+        text = "\n".join([*_stranded_rows(item["stranded"]), item["line"]])
+        print_item("Fragmentation", item, text)
+        finish(found)
+        return
+    asked = CapacityAsked(
+        profiles=profiles,
+        vcpus=vcpus,
+        memory_mib=memory,
+        refresh=refresh,
+        gauge=chosen_format().name in {"table", "wide"},
+    )
+    rooms = context.read(LIST_CAPACITY, asked)
+    print_list("Capacity", rooms.answer["items"], COLUMNS)
+    finish(rooms)

@@ -6,8 +6,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,29 +15,23 @@ from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.commands.console import pool_connect
 from vgpumgr.cli.options import span
 from vgpumgr.cli.output import Column, list_options, output_option, print_item, print_list, say
-from vgpumgr.cli.running_command import ending_at_once, leaving_by_interrupt
+from vgpumgr.cli.running_command import ending_at_once, finish, leaving_by_interrupt
 from vgpumgr.cli.terminal import echo
-from vgpumgr.cli.user_files import require_one_way
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.pool_views import (
     image_text,
     moved,
-    outlook_item,
     outlook_text,
-    pool_change_item,
     pool_change_text,
-    pool_item,
     pool_text,
-    session_items,
-    whole_pool,
 )
+from vgpumgr.endpoints import pools
+from vgpumgr.endpoints.documents import DocumentText
+from vgpumgr.endpoints.pool_documents import APPLY_POOLS, FIND_POOLS, PLAN_POOLS
+from vgpumgr.endpoints.pool_items import DesktopItem, WholePool
+from vgpumgr.endpoints.shapes import Nothing
 from vgpumgr.model.errors import DeadlineExceeded
 from vgpumgr.model.pool import MAX_DESKTOPS
-
-if TYPE_CHECKING:
-    from vgpumgr.engine.pools.desktop_assignment import AssignedDesktop
-    from vgpumgr.spec import Documents
-
 
 # How often it is looked whether somebody who waits has one, in seconds.
 WAIT_BEAT_S = 0.5
@@ -78,49 +71,42 @@ def assign(
     Waiting users get the next ready desktop: `serve` creates and assigns it. With --wait, exit 9
     when none came in time; the user keeps waiting.
     """
-    engine = context.app.engine
-    given = engine.assign_desktop(name, user, groups)
+    asked = pools.AssignDesktop(name=name, user=user, groups=groups)
+    given = context.act(pools.ASSIGN_DESKTOP, asked).answer
     until = time.monotonic() + (wait or 0.0)
     release = f"vgpumgr pool release {name} {shlex.quote(user)}"
     with ending_at_once(next=f"{release}   (otherwise {user} keeps waiting)"):
-        while not given.desktop and time.monotonic() < until:
+        while not given["desktop"] and time.monotonic() < until:
             time.sleep(WAIT_BEAT_S)
             given = _now(context, given)
-    if wait is not None and not given.desktop:
+    if wait is not None and not given["desktop"]:
         raise DeadlineExceeded(
             f"{user} has no desktop of {name} yet",
-            why=given.waits,
+            why=given["waits"] or "",
             next=f"vgpumgr pool explain {name}, or {release}",
         )
     _print(given)
 
 
-def _now(context: Context, given: AssignedDesktop) -> AssignedDesktop:
-    """Whether somebody gave it one meanwhile."""
-    ledger = context.app.ledger
-    pool = ledger.pool(given.pool)
-    for row in ledger.desktops():
-        session = row.desktop.session if row.desktop.ready and row.pool == pool.id else None
-        if session is not None and (session.user, session.disconnected) == (given.user, None):
-            return replace(given, desktop=row.name, host=row.desktop.host, waits="")
+def _now(context: Context, given: pools.AssignmentItem) -> pools.AssignmentItem:
+    """Whether the user was given one meanwhile."""
+    pool = context.read(pools.SHOW_POOL, pools.OnePool(name=given["pool"])).answer
+    for each in pool["items"]:
+        on_it = each["user"] == given["user"] and each["disconnected_at"] is None
+        if each["state"] == "ready" and on_it:
+            name, host = each["name"], each["host"]
+            return {**given, "name": name, "desktop": name, "host": host, "waits": None}
     return given
 
 
-def _print(given: AssignedDesktop) -> None:
-    item = {
-        "name": given.desktop or given.user,
-        "pool": given.pool,
-        "user": given.user,
-        "desktop": given.desktop or None,
-        "host": given.host or None,
-        "waits": given.waits or None,
-    }
+def _print(given: pools.AssignmentItem) -> None:
+    user = given["user"]
     text = (
-        f"{given.user} has {given.desktop} on {given.host}"
-        if given.desktop
-        else f"{given.user} waits: {given.waits}\n  next: vgpumgr pool explain {given.pool}"
+        f"{user} has {given['desktop']} on {given['host']}"
+        if given["desktop"]
+        else f"{user} waits: {given['waits']}\n  next: vgpumgr pool explain {given['pool']}"
     )
-    print_item("Assignment", item, text)
+    print_item("Assignment", given, text)
 
 
 @click.command()
@@ -141,10 +127,10 @@ def release(context: Context, name: str, user: str, for_good: bool, yes: bool) -
     from vgpumgr.cli.terminal import confirm
 
     if for_good:
-        context.app.ledger.pool(name)
+        context.read(pools.SHOW_POOL, pools.OnePool(name=name))
         confirm(yes=yes)(f"give up what {user} has in {name}, with its disks?")
-    ended = context.app.engine.release_desktop(name, user, for_good=for_good)
-    names = ", ".join(each.name for each in ended)
+    asked = pools.ReleaseDesktop(name=name, user=user, for_good=for_good)
+    names = ", ".join(context.act(pools.RELEASE_DESKTOP, asked).answer["desktops"])
     say(f"{user} has released {names}" if names else f"{user} no longer waits")
 
 
@@ -167,7 +153,7 @@ def watch(context: Context, name: str, changes: int | None) -> None:
 def _redraw(context: Context, name: str) -> None:
     drawn = ""
     while True:
-        text = pool_text(whole_pool(context.app.ledger, name))
+        text = pool_text(_whole(context, name))
         if text != drawn:
             click.clear()
             echo(text)
@@ -175,11 +161,15 @@ def _redraw(context: Context, name: str) -> None:
         time.sleep(WATCH_BEAT_S)
 
 
+def _whole(context: Context, name: str) -> WholePool:
+    return context.read(pools.SHOW_POOL, pools.OnePool(name=name)).answer
+
+
 def _lines(context: Context, name: str, most: int | None) -> None:
-    before: list[dict[str, Any]] = []
+    before: list[DesktopItem] = []
     told = 0
     while most is None or told < most:
-        now = whole_pool(context.app.ledger, name)["items"]
+        now = _whole(context, name)["items"]
         for line in moved(before, now):
             echo(line)
             told += 1
@@ -193,7 +183,7 @@ _COUNT = click.IntRange(0, MAX_DESKTOPS)
 COLUMNS = (
     Column("NAME", "name"),
     Column("STATE", "state"),
-    Column("IMAGE", lambda item: image_text(dict(item))),
+    Column("IMAGE", image_text),
     Column("PROFILE", "profile"),
     Column("DESKTOPS", "desktops"),
     Column("USED", "used"),
@@ -234,10 +224,7 @@ pool.add_command(watch)
 @pass_context
 def list_(context: Context) -> None:
     """List pools with their desktops counted; SIZE is min/spare/max."""
-    ledger = context.app.ledger
-    desktops, asks = ledger.desktops(), ledger.pool_asks()
-    items = [pool_item(each, desktops, asks) for each in ledger.pools()]
-    print_list("Pool", items, COLUMNS)
+    print_list("Pool", context.read(pools.LIST_POOLS, Nothing()).answer["items"], COLUMNS)
 
 
 @pool.command()
@@ -246,7 +233,7 @@ def list_(context: Context) -> None:
 @pass_context
 def show(context: Context, name: str) -> None:
     """Show a pool, its desktops with their users, and who waits."""
-    item = whole_pool(context.app.ledger, name)
+    item = _whole(context, name)
     print_item("Pool", item, pool_text(item))
 
 
@@ -257,9 +244,8 @@ def show(context: Context, name: str) -> None:
 @pass_context
 def history(context: Context, name: str, last: int) -> None:
     """List sessions, newest first."""
-    ledger = context.app.ledger
-    sessions = ledger.pool_sessions(ledger.pool(name).id, last)
-    print_list("Session", session_items(sessions), SESSIONS)
+    found = context.read(pools.LIST_SESSIONS, pools.PoolHistory(name=name, last=last))
+    print_list("Session", found.answer["items"], SESSIONS)
 
 
 @pool.command()
@@ -268,7 +254,7 @@ def history(context: Context, name: str, last: int) -> None:
 @pass_context
 def explain(context: Context, name: str) -> None:
     """Show who waits and why, what could start, and what the next reconcile cycle would do."""
-    item = outlook_item(name, context.app.engine.pool_outlook(name))
+    item = context.read(pools.EXPLAIN_POOL, pools.OnePool(name=name)).answer
     print_item("PoolTurn", item, outlook_text(item))
 
 
@@ -285,8 +271,9 @@ def scale(
 
     Surplus desktops are deleted when unused; a desktop in use never is.
     """
-    done = context.app.engine.scale_pool(name, least=least, spare=spare, most=most).spec.size
-    say(f"{name}: min {done.min}, spare {done.spare}, max {done.max}")
+    asked = pools.ScalePool(name=name, min=least, spare=spare, max=most)
+    done = context.act(pools.SCALE_POOL, asked).answer
+    say(f"{name}: min {done['min']}, spare {done['spare']}, max {done['max']}")
 
 
 @pool.command()
@@ -295,7 +282,7 @@ def scale(
 @pass_context
 def drain(context: Context, name: str, off: bool) -> None:
     """Drain a pool: its users log off in their own time, nobody else gets a desktop."""
-    context.app.engine.drain_pool(name, on=not off)
+    context.act(pools.DRAIN_POOL, pools.DrainPool(name=name, off=off))
     say(f"{name} {'is open again' if off else 'drains as its users log off'}")
 
 
@@ -312,9 +299,10 @@ def push_image(context: Context, name: str, image: str) -> None:
 
     if not is_image(image):
         raise click.BadParameter(f"{image!r} is not an image with its version: like cad@12")
-    done = context.app.engine.push_image(name, image)
-    rollout = done.rollout
-    say(f"{name}: {rollout.image}: {rollout.phase}" if rollout else f"{name} has {image} already")
+    asked = pools.PushImage(name=name, image=image)
+    done = context.act(pools.PUSH_IMAGE, asked).answer
+    phase = done["phase"]
+    say(f"{name}: {done['image']}: {phase}" if phase else f"{name} has {image} already")
 
 
 @pool.command()
@@ -325,55 +313,41 @@ def delete(context: Context, name: str, yes: bool) -> None:
     """Delete a pool that nobody uses, with its desktops; `serve` deletes them."""
     from vgpumgr.cli.terminal import confirm
 
-    item = whole_pool(context.app.ledger, name)
+    item = _whole(context, name)
     confirm(yes=yes)(f"delete pool {name} with {item['desktops']} desktops?")
     delete_pool(context, name)
 
 
 def delete_pool(context: Context, name: str) -> None:
     """Delete it, and say what is left to do."""
-    left = context.app.engine.delete_pool(name)
+    left = context.act(pools.DELETE_POOL, pools.OnePool(name=name)).answer
     say(
         f"pool {name} is deleted"
-        if left.closed_at
+        if left["state"] == "gone"
         else f"pool {name} is deleted with its last desktop"
     )
 
 
-def plan_pools(context: Context, documents: Documents, file: str) -> bool:
+def plan_pools(context: Context, asked: DocumentText) -> bool:
     """Show what applying would change; does it?"""
-    require_one_way(documents, file)
-    context.app.require_hosts()
-    changes = [context.app.engine.pool_plan(each) for each in documents.pools]
-    print_item("PoolPlan", pool_change_item(changes), pool_change_text(changes))
-    return any(each.any for each in changes)
+    changes = context.read(PLAN_POOLS, asked).answer
+    print_item("PoolPlan", changes, pool_change_text(changes))
+    return bool(changes["changes"])
 
 
-def apply_pools(context: Context, documents: Documents, file: str) -> None:
-    """Write the pools down: all that can be are looked at before the first."""
-    require_one_way(documents, file)
-    context.app.require_hosts()
-    engine = context.app.engine
-    for each in documents.pools:
-        engine.pool_plan(each)
-    changes = [engine.put_pool(each) for each in documents.pools]
-    print_item("PoolApply", pool_change_item(changes), pool_change_text(changes))
-    if any(each.any for each in changes):
-        say(
-            "serve creates the desktops; follow with: vgpumgr pool watch "
-            + shlex.quote(changes[0].pool)
-        )
+def apply_pools(context: Context, asked: DocumentText) -> None:
+    """Write the pools down."""
+    done = context.act(APPLY_POOLS, asked)
+    print_item("PoolApply", done.answer, pool_change_text(done.answer))
+    finish(done)
 
 
-def delete_pools(
-    context: Context, documents: Documents, file: str, ask: Callable[[str], None]
-) -> None:
+def delete_pools(context: Context, asked: DocumentText, ask: Callable[[str], None]) -> None:
     """Delete those of the file's pools that there are."""
-    pass
-
-    require_one_way(documents, file)
-    there = {each.name for each in context.app.ledger.pools()}
-    names = [each.name for each in documents.pools if each.name in there]
+    found = context.read(FIND_POOLS, asked).answer
+    if found["stays"]:
+        say(f"left as they are: {found['stays']}")
+    names = found["pools"]
     if not names:
         say("nothing to delete")
         return

@@ -4,48 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
-from vgpumgr.cli.options import known_profile
 from vgpumgr.cli.output import Column, list_options, print_list, say
-from vgpumgr.model.codec import to_plain
-from vgpumgr.model.errors import UsageError
+from vgpumgr.endpoints.quotas import (
+    DELETE_QUOTA,
+    LIST_QUOTAS,
+    NO_LIMIT,
+    SET_QUOTA,
+    NoLimit,
+    OneTenant,
+    SetQuota,
+)
+from vgpumgr.endpoints.shapes import Nothing
 from vgpumgr.model.formats import format_mib, parse_mib
-from vgpumgr.model.ledger import Ledger
-from vgpumgr.model.quota import Amount, Quota, held_by_tenants
 from vgpumgr.model.vm import NAME
 
 Item = Mapping[str, Any]
-
-
-def quota_items(ledger: Ledger, tenant: str = "") -> list[dict[str, Any]]:
-    """Every tenant that has a quota or holds something (or the one named), by name."""
-    quotas = {each.tenant: each for each in ledger.quotas()}
-    held = held_by_tenants(ledger.vms(), ledger.allocations(), ledger.gpus())
-    return [
-        _item(quotas.get(name, Quota(tenant=name)), held.get(name, Amount()))
-        for name in sorted({*quotas, *held})
-        if tenant in {"", name}
-    ]
-
-
-def _item(quota: Quota, held: Amount) -> dict[str, Any]:
-    limits: Any = to_plain(quota)
-    reserved, weight = limits.pop("reserved"), limits.pop("weight")
-    tenant = limits.pop("tenant")
-    return {
-        "name": tenant,
-        "tenant": tenant,
-        "limits": limits,
-        "used": to_plain(held),
-        "reserved": reserved,
-        "weight": weight,
-    }
 
 
 def limit_text(name: str) -> Callable[[Item], str]:
@@ -70,8 +49,6 @@ def _amount(name: str, number: int | None) -> str:
     return str(number)
 
 
-NO_LIMIT = "none"
-
 COLUMNS = (
     Column("TENANT", "tenant"),
     Column("GPU-MEMORY", limit_text("gpu_memory_mib")),
@@ -94,7 +71,7 @@ def quota() -> None:
 @pass_context
 def list_(context: Context) -> None:
     """List usage and limits of every tenant."""
-    print_list("Quota", quota_items(context.app.ledger), COLUMNS)
+    print_list("Quota", context.read(LIST_QUOTAS, Nothing()).answer["items"], COLUMNS)
 
 
 def _tenant(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
@@ -125,15 +102,15 @@ def _count(text: str) -> int:
 
 def _counts(
     _ctx: click.Context, _param: click.Parameter, values: Sequence[str]
-) -> dict[str, int | str]:
+) -> dict[str, int | NoLimit]:
     """``A40-8Q=10`` → the profile and its count."""
-    found: dict[str, int | str] = {}
+    found: dict[str, int | NoLimit] = {}
     for each in values:
         name, sign, count = each.rpartition("=")
         if not sign:
             raise click.BadParameter(f"{each!r} is not PROFILE=COUNT, like A40-8Q=10")
         try:
-            found[name] = count if count == NO_LIMIT else _count(count)
+            found[name] = NO_LIMIT if count == NO_LIMIT else _count(count)
         except ValueError as error:
             raise click.BadParameter(str(error)) from error
     return found
@@ -174,47 +151,23 @@ def set_(
     context: Context,
     /,
     tenant: str,
-    profiles: dict[str, int | str],
-    reserved: dict[str, int | str],
+    profiles: dict[str, int | NoLimit],
+    reserved: dict[str, int | NoLimit],
     weight: float | None,
-    **limits: int | str | None,
+    **limits: int | NoLimit | None,
 ) -> None:
     """Limit what a tenant may hold. Limits not named stay as they are; `none` lifts a limit.
 
     A tenant that holds more keeps it; nothing is stopped.
     """
-    if not (profiles or reserved or weight or any(each is not None for each in limits.values())):
-        raise UsageError(
-            f"no limit is named for tenant {tenant}", next="vgpumgr quota set --help lists them"
-        )
-    ledger = context.app.writable_ledger
-    before = next((each for each in ledger.quotas() if each.tenant == tenant), Quota(tenant=tenant))
-    given = {
-        name: None if limit == NO_LIMIT else limit
-        for name, limit in limits.items()
-        if limit is not None
-    }
-    wanted = replace(
-        before,
-        profiles=_changed(context, dict(before.profiles), profiles),
-        reserved=_changed(context, dict(before.reserved), reserved),
-        weight=before.weight if weight is None else weight,
-        **given,  # type: ignore[arg-type]  # click's own names
+    asked = SetQuota(
+        tenant=tenant,
+        profiles=profiles or None,
+        reserved=reserved or None,
+        weight=weight,
+        **limits,
     )
-    ledger.set_quota(wanted)
-    print_list("Quota", quota_items(ledger, tenant), COLUMNS)
-
-
-def _changed(
-    context: Context, before: dict[str, int], given: dict[str, int | str]
-) -> dict[str, int]:
-    """What had a limit may lose it, even where nothing makes the profile any more."""
-    named = {
-        name if name in before else known_profile(context, name): count
-        for name, count in given.items()
-    }
-    both = {**before, **named}
-    return {name: count for name, count in both.items() if isinstance(count, int)}
+    print_list("Quota", context.act(SET_QUOTA, asked).answer["items"], COLUMNS)
 
 
 @quota.command()
@@ -222,5 +175,5 @@ def _changed(
 @pass_context
 def delete(context: Context, tenant: str) -> None:
     """Remove a tenant's quota."""
-    context.app.writable_ledger.delete_quota(tenant)
+    context.act(DELETE_QUOTA, OneTenant(tenant=tenant))
     say(f"tenant {tenant} has no quota any longer")

@@ -130,13 +130,13 @@ def _host(context: Context, name: str, board: str, count: int) -> SimHost:
     """The host of the flags, by the rules of a Fleet document."""
     import yaml
 
-    from vgpumgr.cli.user_files import checked
+    from vgpumgr.endpoints.documents import checked
     from vgpumgr.spec import COMMAND_LINE
 
     gpus = [{"board": board, "count": count}] if count else []
     fleet = {"kind": "Fleet", "name": "added", "hosts": [{"name": name, "gpus": gpus}]}
     text = yaml.safe_dump({"apiVersion": API_VERSION, **fleet})
-    [host] = checked(context, text.encode(), COMMAND_LINE).fleets[0].hosts
+    [host] = checked(context.app.ledger, text.encode(), COMMAND_LINE).fleets[0].hosts
     return host
 
 

@@ -17,7 +17,8 @@ from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.options import known_profile, refresh_option, refreshed
 from vgpumgr.cli.output import output_option, print_item, table
 from vgpumgr.cli.user_files import load_documents, load_vms
-from vgpumgr.cli.views.plan_views import reason_items, reason_lines
+from vgpumgr.cli.views.plan_views import reason_lines
+from vgpumgr.endpoints.plan_items import reason_items
 from vgpumgr.model.errors import NoPlacement, UsageError
 from vgpumgr.model.formats import counted, parse_mib, spanned
 from vgpumgr.model.placement import NotPlaced, Placed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -20,20 +20,15 @@ from vgpumgr.cli.output import (
     print_item,
     print_list,
 )
-from vgpumgr.cli.running_command import carry_out, changing, finish
+from vgpumgr.cli.running_command import carry_out, finish
 from vgpumgr.cli.terminal import echo
 from vgpumgr.cli.views.ages import seen_text
-from vgpumgr.cli.views.outcome_views import (
-    print_outcome,
-    print_outcome_result,
-    with_users_option,
-)
+from vgpumgr.cli.views.move_views import move_text
+from vgpumgr.cli.views.outcome_views import print_outcome_result, with_users_option
 from vgpumgr.cli.views.vm_views import power_text, vm_text
 from vgpumgr.endpoints import vms
+from vgpumgr.endpoints.vm_moves import LONGEST_S, MOVE_VM, PLAN_MOVE, MoveVm
 from vgpumgr.model.formats import format_mib
-
-if TYPE_CHECKING:
-    from vgpumgr.engine.migration.move_plan import MovePlan
 
 
 @click.command()
@@ -48,45 +43,22 @@ if TYPE_CHECKING:
 @click.option("--cold", is_flag=True, help="Stop it, move it, start it again.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, 7 * 86400),
+    "timeout_s",
+    type=click.FloatRange(0, LONGEST_S),
     help="Seconds: live, give up after; cold, how long the guest may take to power off (60).",
 )
 @with_users_option
 @click.option("--dry-run", is_flag=True, help="Show every check and stop.")
 @output_option
 @pass_context
-def migrate(
-    context: Context,
-    name: str,
-    to: str,
-    cold: bool,
-    timeout: float | None,
-    with_users: bool,
-    dry_run: bool,
-) -> None:
+def migrate(context: Context, /, *, dry_run: bool, **asked: Any) -> None:
     """Move a VM to another host: live where its devices can, or cold."""
-    ledger = context.app.ledger
-    ledger.vm(name)
-    ledger.host(to)
     if dry_run:
-        plan = context.app.engine.move_plan(
-            name, to, cold=cold, timeout_s=timeout, with_users=with_users
-        )
-        _show_move(plan)
-        return
-    users = context.app.engine.users_on([name]) if cold and with_users else ()
-    with changing(context, 1) as engine:
-        outcome = engine.migrate(name, to, cold=cold, timeout_s=timeout, with_users=with_users)
-    print_outcome(outcome, users)
-
-
-def _show_move(plan: MovePlan) -> None:
-    """Every check, and the refusal that the command would end with."""
-    from vgpumgr.cli.views.move_views import move_item, move_text
-    from vgpumgr.engine.migration.move_plan import refuse
-
-    print_item("Move", move_item(plan), move_text(plan))
-    refuse(plan)
+        plan = context.read(PLAN_MOVE, MoveVm(**asked))
+        print_item("Move", plan.answer, move_text(plan.answer))
+        finish(plan)
+    else:
+        print_outcome_result(carry_out(context, MOVE_VM, MoveVm(**asked)))
 
 
 def _profiles(vm: Item) -> str:

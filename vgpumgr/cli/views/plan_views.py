@@ -1,22 +1,15 @@
-"""Plans and reasons as printed, and the replicas that a file no longer names."""
+"""Plans and reasons as printed."""
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
 
-from vgpumgr.cli.output import say, table
-from vgpumgr.model.apply_plan import Action, Plan, QueuedVm
+from vgpumgr.cli.output import table
+from vgpumgr.endpoints.plan_items import ActionItem, PlanItem, WaitingItem, reasons_of
 from vgpumgr.model.formats import counted, spanned
-from vgpumgr.model.placement import Reason, ReasonGroup, by_board, nearest_first, sentence
-
-if TYPE_CHECKING:
-    from vgpumgr.cli.command_context import Context
-    from vgpumgr.model.vm import VmSpec
-
+from vgpumgr.model.placement import Reason, ReasonGroup, by_board, sentence
 
 # Two alike are still read at a glance.
 _FEWEST = 3
@@ -36,23 +29,6 @@ def folded(rows: Sequence[Sequence[str]], column: int = 0) -> list[list[str]]:
 
 # Of a VM that cannot be placed so many kinds of reasons are shown, and so many hosts are named.
 _REASONS, _NAMED = 8, 2
-
-
-def reason_items(reasons: Iterable[Reason]) -> list[dict[str, Any]]:
-    """The JSON of reasons, the nearest to a yes first."""
-    return [_reason(each) for each in nearest_first(reasons)]
-
-
-def _reason(reason: Reason) -> dict[str, Any]:
-    return {
-        "code": reason.code,
-        "host": reason.host,
-        "gpu": reason.gpu,
-        "device": reason.device,
-        "model": reason.model,
-        "text": reason.text,
-        "facts": dict(reason.facts),
-    }
 
 
 def reason_rows(reasons: Iterable[Reason]) -> list[list[str]]:
@@ -85,121 +61,65 @@ def _row(group: ReasonGroup) -> list[str]:
     return [where or "-", which or "-", group.text]
 
 
-def plan_item(plan: Plan) -> dict[str, Any]:
-    """The JSON of a plan."""
-    return {
-        "name": "plan",
-        "changes": plan.changes,
-        "actions": [
-            {
-                "kind": str(action.kind),
-                "vm": action.vm.name,
-                "host": action.host,
-                "details": list(action.details),
-                "needs_restart": action.needs_restart,
-                "replace": action.replace,
-            }
-            for action in plan.actions
-        ],
-        "unplaced": [
-            {
-                "vm": refused.request.name,
-                "reasons": reason_items(refused.reasons),
-            }
-            for refused in plan.unplaced
-        ],
-        "waiting": [
-            {"vm": each.vm.name, "position": each.position, "why": each.why, "new": each.new}
-            for each in plan.waiting
-        ],
-        "unchanged": list(plan.unchanged),
-        "warnings": list(plan.warnings),
-        "notes": list(plan.notes),
-    }
-
-
-def plan_text(plan: Plan, *, partial: bool = False, file: str = "") -> str:
+def plan_text(plan: PlanItem, *, partial: bool = False, file: str = "") -> str:
     """A plan for people. ``file`` is what `apply` would be given, ``partial`` whether it may make
     what fits though some do not.
     """
-    if not plan.changes and not plan.unplaced and not plan.waiting:
-        return f"nothing to change: {counted(len(plan.unchanged), 'VM')} converged"
-    rows = [[f"  {_verb(a)}", a.vm.name, a.host, _details(a)] for a in plan.actions]
+    unchanged = len(plan["unchanged"])
+    if not plan["changes"] and not plan["unplaced"] and not plan["waiting"]:
+        return f"nothing to change: {counted(unchanged, 'VM')} converged"
+    rows = [[f"  {_verb(a)}", a["vm"], a["host"], _details(a)] for a in plan["actions"]]
     lines = [table(folded(rows, column=1))] if rows else []
-    for reasons, alike in groupby(plan.unplaced, key=lambda refused: refused.reasons):
-        names = [refused.request.name for refused in alike]
+    for reasons, alike in groupby(plan["unplaced"], key=lambda refused: refused["reasons"]):
+        names = [refused["vm"] for refused in alike]
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         lines.append(f"  cannot be placed: {names[0]}{more}")
-        lines += reason_lines(reasons, _REASONS, "      ")
-    lines += [f"  waits  {_waiting(each)}" for each in plan.waiting]
-    waiting = f"{len(plan.waiting)} in the queue, " if plan.waiting else ""
-    replaced = plan.replaced
+        lines += reason_lines(reasons_of(reasons), _REASONS, "      ")
+    lines += [f"  waits  {_waiting(each)}" for each in plan["waiting"]]
+    waiting = f"{len(plan['waiting'])} in the queue, " if plan["waiting"] else ""
+    replaced = _replaced(plan)
     anew = f"{len(replaced)} need a new VM, " if replaced else ""
     lines.append(
-        f"{len(plan.actions) - len(replaced)} to change, {anew}"
-        f"{len(plan.unplaced)} cannot be placed, {waiting}"
-        f"{len(plan.unchanged)} converged"
+        f"{len(plan['actions']) - len(replaced)} to change, {anew}"
+        f"{len(plan['unplaced'])} cannot be placed, {waiting}"
+        f"{unchanged} converged"
     )
-    lines += [f"note: {note}" for note in plan.notes]
+    lines += [f"note: {note}" for note in plan["notes"]]
     lines += _refusals(plan, shlex.quote(file), partial=partial) if file else ()
     return "\n".join(lines)
 
 
-def _refusals(plan: Plan, file: str, *, partial: bool, most: int = 3) -> Iterator[str]:
+def _replaced(plan: PlanItem) -> list[ActionItem]:
+    """The changes that need a new VM: while there is one, ``apply`` changes nothing."""
+    return [action for action in plan["actions"] if action["replace"]]
+
+
+def _refusals(plan: PlanItem, file: str, *, partial: bool, most: int = 3) -> Iterator[str]:
     """Why ``apply`` would change nothing as it is, and what to type instead."""
-    replaced = plan.replaced
+    replaced = _replaced(plan)
     if replaced:
-        yield f"apply refuses this file: {replaced[0].vm.name} cannot be changed in place"
+        yield f"apply refuses this file: {replaced[0]['vm']} cannot be changed in place"
         for each in replaced[:most]:
-            yield f"  next: {each.replace.replace('-f FILE', f'-f {file}')}"
+            yield f"  next: {each['replace'].replace('-f FILE', f'-f {file}')}"
         if len(replaced) > most:
             yield f"  and likewise for {len(replaced) - most} more"
-    elif plan.unplaced and not partial:
-        fit = len(plan.actions)
+    elif plan["unplaced"] and not partial:
+        fit = len(plan["actions"])
         instead = (
             f"; to create the {fit} that fit: vgpumgr apply -f {file} --partial" if fit else ""
         )
         yield f"apply refuses this file, all or nothing{instead}"
 
 
-def _verb(action: Action) -> str:
-    return "replace" if action.replace else str(action.kind)
+def _verb(action: ActionItem) -> str:
+    return "replace" if action["replace"] else action["kind"]
 
 
-def _waiting(each: QueuedVm) -> str:
-    why = f": {each.why}" if each.why else ""
-    return f"{each.vm.name}  position {each.position}{why}"
+def _waiting(each: WaitingItem) -> str:
+    why = f": {each['why']}" if each["why"] else ""
+    return f"{each['vm']}  position {each['position']}{why}"
 
 
-def _details(action: Action) -> str:
-    stop = ("needs a stop: apply --restart",) if action.needs_restart else ()
-    return "; ".join((*action.details, *stop))
-
-
-# As ``replicas`` numbers them: at least two digits.
-_REPLICA = re.compile(r"(.+)-(\d{2,})")
-MOST_NAMED = 10
-
-
-def say_surplus(context: Context, desired: Iterable[VmSpec]) -> None:
-    """Name the VMs that were replicas of the file's VMs once, and how to delete them."""
-    left = surplus([spec.name for spec in desired], [vm.name for vm in context.app.ledger.vms()])
-    if left:
-        more = f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
-        shown = left[:MOST_NAMED]
-        say(f"not in the file, left alone: {', '.join(shown)}{more}")
-        say(f"  next: vgpumgr vm delete {' '.join(shown)}   (a running one needs --force)")
-
-
-def surplus(desired: Iterable[str], existing: Iterable[str]) -> list[str]:
-    """Existing ``name-NN`` beyond the highest number that is desired of the same name."""
-    highest: dict[str, int] = {}
-    for name in desired:
-        if found := _REPLICA.fullmatch(name):
-            highest[found[1]] = max(highest.get(found[1], 0), int(found[2]))
-    return sorted(
-        name
-        for name in existing
-        if (found := _REPLICA.fullmatch(name))
-        and int(found[2]) > highest.get(found[1], int(found[2]))
-    )
+def _details(action: ActionItem) -> str:
+    stop = ["needs a stop: apply --restart"] if action["needs_restart"] else []
+    return "; ".join([*action["details"], *stop])

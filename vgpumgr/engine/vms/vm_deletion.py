@@ -61,6 +61,5 @@ def _refuse_running(context: EngineContext, vms: Sequence[VmRecord]) -> None:
         raise StillRunning(
             f"still running: {', '.join(names[:MOST_NAMED])}"
             f"{f' and {len(names) - MOST_NAMED} more' if len(names) > MOST_NAMED else ''}",
-            stop=stop,
             next=f"vgpumgr vm delete {said} --force   (powers them off), or first {stop}",
         )

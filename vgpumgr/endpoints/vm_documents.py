@@ -1,0 +1,206 @@
+"""The endpoints of VMs in documents: plan, apply, and which of them there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import TypedDict
+
+from vgpumgr.access.permission import Permission
+from vgpumgr.endpoints.call_context import CallContext
+from vgpumgr.endpoints.documents import (
+    DocumentText,
+    documents_of,
+    refuse_pools,
+    source_name,
+    typed_source,
+    vm_documents,
+    vms_of,
+    what_stays,
+)
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result, Runs
+from vgpumgr.endpoints.layout_items import layout_plan_item
+from vgpumgr.endpoints.outcomes import failure_of, outcome_item
+from vgpumgr.endpoints.plan_items import AppliedPlan, PlanItem, plan_item
+from vgpumgr.endpoints.refreshed import unread_error
+from vgpumgr.endpoints.replica_surplus import surplus_notes
+from vgpumgr.model.errors import Conflict, NoPlacement, PartlyDone
+from vgpumgr.model.formats import counted
+from vgpumgr.model.layout import LayoutPlan
+from vgpumgr.model.queue import QueueState
+
+if TYPE_CHECKING:
+    from vgpumgr.engine.operations.operation_outcome import Outcome
+    from vgpumgr.model.apply_plan import Plan
+    from vgpumgr.spec import Documents
+
+
+def plan_vms(context: CallContext, asked: DocumentText) -> Result[PlanItem]:
+    """Probe, and plan the VMs and layouts of the documents; nothing is changed."""
+    documents = vm_documents(context.app.ledger, asked)
+    wanted = vms_of(documents, asked.source)
+    context.app.require_hosts()
+    layouts = _layouts(context, documents)
+    planned = context.app.engine.plan(wanted)
+    item = plan_item(planned)
+    if layouts != LayoutPlan():
+        item["layouts"] = layout_plan_item(layouts)
+    return Result(answer=item, error=unread_error(planned.warnings))
+
+
+def _layouts(context: CallContext, documents: Documents) -> LayoutPlan:
+    if not documents.layouts:
+        return LayoutPlan()
+    return context.app.engine.layout_plan(documents.layouts)
+
+
+PLAN_VMS = Endpoint(
+    name="vm.plan",
+    method=HttpMethod.POST,
+    path="/vms:plan",
+    permission=Permission.VM_PLAN,
+    summary="What applying documents of VMs would do; nothing is changed.",
+    asks=DocumentText,
+    answers=PlanItem,
+    kind="Plan",
+    work=plan_vms,
+    runs=Runs.WORKER,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyVms(DocumentText):
+    """Documents of VMs to create, change and start. ``partial``: the VMs that fit, even if others
+    do not; ``restart``: VMs may be stopped for changes that need it.
+    """
+
+    partial: bool = False
+    restart: bool = False
+
+
+def apply_vms(context: CallContext, asked: ApplyVms) -> Result[AppliedPlan]:
+    """All are reserved, or none; Conflict where a layout among the documents is not applied."""
+    ledger = context.app.ledger
+    documents = vm_documents(ledger, asked)
+    wanted = vms_of(documents, asked.source)
+    context.app.require_hosts()
+    _require_layouts(asked.source, _layouts(context, documents))
+    try:
+        with context.changing() as engine:
+            done, outcome = engine.apply(
+                wanted,
+                partial=asked.partial,
+                restart=asked.restart,
+                show=lambda planned: context.planned(plan_item(planned)),
+            )
+    except (Conflict, NoPlacement) as error:
+        error.next = error.next.replace("-f FILE", typed_source(asked.source))
+        raise
+    answer: Any = {**plan_item(done), **outcome_item(outcome)}
+    return Result(
+        answer=answer,
+        notes=(*surplus_notes(ledger, wanted), *_waiting_notes(context, outcome)),
+        error=failure_of(outcome)
+        or _without_place(done, len(wanted), asked.source)
+        or unread_error(done.warnings),
+    )
+
+
+def _without_place(done: Plan, wanted: int, source: str) -> PartlyDone | None:
+    if not done.unplaced:
+        return None
+    return PartlyDone(
+        f"{len(done.unplaced)} of {wanted} VMs could not be placed",
+        why=", ".join(refused.request.name for refused in done.unplaced[:10]),
+        next=f"vgpumgr explain {typed_source(source)}",
+    )
+
+
+def _waiting_notes(context: CallContext, outcome: Outcome) -> tuple[str, ...]:
+    """The VMs that were refused everywhere, and wait for another turn of the queue."""
+    refused = [vm.vm for vm in outcome.vms if vm.error is not None]
+    if not refused:
+        return ()
+    rows = context.app.ledger.queue()
+    waiting = {row.name for row in rows if row.state is QueueState.WAITING and row.name in refused}
+    if not waiting:
+        return ()
+    verb = "waits" if len(waiting) == 1 else "wait"
+    return (f"{counted(len(waiting), 'VM')} {verb} in the queue: vgpumgr queue list",)
+
+
+def _require_layouts(source: str, layouts: LayoutPlan, most: int = 5) -> None:
+    unmet = [gpu for gpu in layouts.gpus if gpu.changes or gpu.refused]
+    if unmet:
+        lines = [f"{g.host} {g.device}: {'; '.join(g.differences)}" for g in unmet[:most]]
+        rest = len(unmet) - len(lines)
+        raise Conflict(
+            f"{counted(len(unmet), 'GPU')} not partitioned as {source} declares",
+            why="; ".join([*lines, *([f"and {rest} more"] if rest else [])]),
+            next=f"vgpumgr layout apply {typed_source(source)}, then the same command again",
+        )
+
+
+APPLY_VMS = Endpoint(
+    name="vm.apply",
+    method=HttpMethod.POST,
+    path="/vms:apply",
+    permission=Permission.VM_CREATE,
+    summary="Create, change and start VMs as documents say: all that is new is reserved, or none.",
+    asks=ApplyVms,
+    answers=AppliedPlan,
+    kind="Apply",
+    work=apply_vms,
+    runs=Runs.OPERATION,
+)
+
+
+class NamedVms(TypedDict):
+    """The existing ones of the VMs that documents name, and the ones that wait in the queue and
+    were never made. ``stays`` are documents of other kinds, which a deletion leaves as they are.
+    """
+
+    name: str
+    vms: list[str]
+    waiting: list[str]
+    stays: str
+
+
+def find_vms(context: CallContext, asked: DocumentText) -> Result[NamedVms]:
+    """Which VMs of the documents there are; PoolsInFile where there are pools."""
+    ledger = context.app.ledger
+    documents = documents_of(ledger, asked)
+    refuse_pools(documents, asked.source)
+    wanted = vms_of(documents, asked.source)
+    names = {spec.name for spec in wanted}
+    known = [vm.name for vm in ledger.vms() if vm.name in names]
+    answer: NamedVms = {
+        "name": source_name(asked.source),
+        "vms": known,
+        "waiting": _never_made(context, names.difference(known)),
+        "stays": what_stays(documents),
+    }
+    return Result(answer=answer, notes=surplus_notes(ledger, wanted))
+
+
+def _never_made(context: CallContext, names: set[str]) -> list[str]:
+    """The VMs that wait in the queue and were never made. A shelved VM leaves it when deleted."""
+    queue = context.app.ledger.queue()
+    return [each.name for each in queue if each.name in names and each.state is QueueState.WAITING]
+
+
+FIND_VMS = Endpoint(
+    name="vm.find",
+    method=HttpMethod.POST,
+    path="/vms:find",
+    permission=Permission.VM_READ,
+    summary="Which of the VMs that documents name there are.",
+    asks=DocumentText,
+    answers=NamedVms,
+    kind="NamedVMs",
+    work=find_vms,
+)
+
+ENDPOINTS: Sequence[Endpoint[Any, Any]] = (PLAN_VMS, APPLY_VMS, FIND_VMS)

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from unittest import mock
 
-from tests.e2e.support import run_argv
+from tests.e2e.support import Ran, run_argv
 from tests.ledgers import new_ledger
 from vgpumgr.access.principal import Principal
 from vgpumgr.app.composition import App
@@ -38,6 +38,7 @@ _MAC = re.compile(r"52:54:00(:[0-9a-f]{2}){3}")
 # Of the trail's seal: they would be others after any change above them.
 _KEY_ID = re.compile(r"\+[0-9a-f]{8}\+")
 _DIGEST = re.compile(r"[A-Za-z0-9+/]{40,}=*")
+STATE = "state"
 _BEGIN, _BETWEEN_S = 1_800_000_000.0, 60.0
 ADA = Principal(
     user="ada",
@@ -88,7 +89,7 @@ class Program:
         self._folder = folder
         self._ids, self._now = _Ids(), _BEGIN
         self._open = partial(open_ledger, now=lambda: self._now)
-        file = folder / "state" / "ledger.sqlite"
+        file = folder / STATE / "ledger.sqlite"
         with mock.patch("uuid.uuid4", self._ids.draw):
             new_ledger(file)
             with contextlib.closing(self._open(file)) as ledger:
@@ -120,6 +121,17 @@ class Program:
     def _typed(self, command: str) -> str:
         self._now += _BETWEEN_S
         _, *args = shlex.split(self._ids.typed(command))
+        with self._world():
+            ran = self._run(*args)
+        said = _MAC.sub("52:54:00:MA:CA:DR", ran.out + ran.err)
+        if args[:1] == ["audit"]:
+            said = _DIGEST.sub("DIGEST", _KEY_ID.sub("+KEY-ID+", said))
+        end = f"[exit {ran.code}]\n" if ran.code else ""
+        return self._ids.named(said).replace(str(self._folder), "FOLDER") + end
+
+    @contextlib.contextmanager
+    def _world(self) -> Iterator[None]:
+        """The transcript's clock, ids, hosts and folder."""
         with (
             contextlib.chdir(self._folder),
             mock.patch.dict(os.environ, TZ="UTC", VGPUMGR_LANES="1"),
@@ -134,13 +146,12 @@ class Program:
             mock.patch("vgpumgr.app.composition.actor", lambda: "ada@controller"),
         ):
             time.tzset()
-            ran = run_argv("vgpumgr", "--state-dir", "state", *args)
+            yield
         time.tzset()
-        said = _MAC.sub("52:54:00:MA:CA:DR", ran.out + ran.err)
-        if args[:1] == ["audit"]:
-            said = _DIGEST.sub("DIGEST", _KEY_ID.sub("+KEY-ID+", said))
-        end = f"[exit {ran.code}]\n" if ran.code else ""
-        return self._ids.named(said).replace(str(self._folder), "FOLDER") + end
+
+    def _run(self, *args: str) -> Ran:
+        """One command, within the transcript's clock, ids and hosts."""
+        return run_argv("vgpumgr", "--state-dir", STATE, *args)
 
     def _by_hand(self, host: str, verb: str, domain: str) -> None:
         domains = self._hosts.open(HostRecord(name=host, address=f"sim://{host}")).domains

@@ -124,7 +124,7 @@ class Config:
     """All settings. ``ledger`` is a file path or an SQLAlchemy URL; times are seconds.
 
     ``defrag_threshold`` is the share of unusable free GPU memory above which moves are proposed,
-    or made (``defrag_mode``): those that cut nobody off, running ones, those of free desktops, and
+    or made (``defrag_mode``): moves that cut no user off, running ones, those of free desktops, and
     others once their users have logged off. ``evacuate`` is what becomes of a host that is proven
     off.
     ``image_max`` is the largest disk, in bytes, that an image may be of.

@@ -51,6 +51,10 @@ def test_no_drift_is_exit_0_and_says_what_was_compared(cli: Cli) -> None:
         "kind": "DriftList",
         "items": [],
         "not_read": [],
+        "hosts": 2,
+        "vms": 2,
+        "skipped": [],
+        "rebooted": [],
     }
 
 

@@ -139,6 +139,13 @@ layout export nope
 layout import -
 layout import - --host h2
 layout import - --host nope
+simulate
+simulate --add T4-4Q=20
+simulate --add T4-4Q=2 -o json
+simulate --fail h1 --detailed-exitcode
+simulate --add-host h1×2 --add T4-16Q=6
+simulate --add nope=2
+simulate -f nope.yaml
 image list
 image list -o json
 image show nope
@@ -146,7 +153,7 @@ image retire nope
 image retire nope@1
 audit list --limit 3
 audit list --vm desk -o json --limit 2
-audit list --since 2d --by nobody
+audit list --since 2d --by nope
 doctor h1
 doctor nope
 doctor -o json

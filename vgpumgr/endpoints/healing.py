@@ -40,7 +40,7 @@ class HealRequest:
 
 
 class RemedyItem(TypedDict):
-    """A difference and what ends it: ``by`` heal, you or nobody; ``way`` is how."""
+    """A difference and what ends it: ``by`` whom, in which ``way``."""
 
     name: str
     host: str
@@ -193,7 +193,7 @@ HEAL = Endpoint(
 LIFT_GPU = Endpoint(
     name="heal.lift",
     method=HttpMethod.POST,
-    path="/gpus/{name}:lift",
+    path="/gpus:lift",
     permission=Permission.HEAL_APPLY,
     summary="Lift the quarantine of a healthy GPU.",
     asks=OneGpu,

@@ -19,9 +19,7 @@ LOCAL = {
     "store": "it works on the files of a ledger",
     **dict.fromkeys(
         (
-            "adopt", "audit", "auth", "defrag", "doctor", "drift", "heal", "image", "layout apply",
-            "layout assert", "layout export", "layout import", "layout plan", "pool connect",
-            "role", "simulate", "token", "vm connect",
+            "audit", "auth", "image import", "pool connect", "role", "token", "vm connect",
         ),
         _NOT_YET,
     ),

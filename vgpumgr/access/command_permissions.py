@@ -74,7 +74,7 @@ COMMAND_PERMISSIONS: Mapping[str, Needs] = MappingProxyType(
         "host drain": Needs.HOST_WRITE,
         "host undrain": Needs.HOST_WRITE,
         "host evacuate": Needs.HOST_WRITE,
-        "host fence": Needs.HOST_WRITE,
+        "host fence": Needs.HOST_PROGRAM,
         "host maintenance": Needs.HOST_WRITE,
         "host migration": Needs.HOST_WRITE,
         "host remove": Needs.HOST_WRITE,

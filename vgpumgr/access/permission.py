@@ -31,6 +31,7 @@ class Permission(StrEnum):
     HOST_READ = "host:read"
     HOST_PROBE = "host:probe"
     HOST_WRITE = "host:write"
+    HOST_PROGRAM = "host:program"
     LAYOUT_READ = "layout:read"
     LAYOUT_WRITE = "layout:write"
     OPERATION_READ = "operation:read"
@@ -51,6 +52,7 @@ FLEET_WIDE = frozenset(
         Permission.IMAGE_WRITE,
         Permission.HOST_PROBE,
         Permission.HOST_WRITE,
+        Permission.HOST_PROGRAM,
         Permission.LAYOUT_READ,
         Permission.LAYOUT_WRITE,
         Permission.VM_MIGRATE,

@@ -149,9 +149,9 @@ def confirm(*, yes: bool) -> Callable[[str], None]:
     return ask
 
 
-def typed(question: str) -> str:
-    """What somebody at the terminal types."""
-    return str(click.prompt(harmless(question), err=True))
+def typed(question: str, *, hidden: bool = False) -> str:
+    """What somebody at the terminal types; ``hidden``: it is not shown."""
+    return str(click.prompt(harmless(question), hide_input=hidden, err=True))
 
 
 def at_a_terminal() -> bool:

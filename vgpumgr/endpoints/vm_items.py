@@ -12,6 +12,7 @@ from vgpumgr.model.codec import to_plain
 from vgpumgr.model.vm import Allocation, VmRecord, VmState
 
 if TYPE_CHECKING:
+    from vgpumgr.model.defrag import LogoffMove
     from vgpumgr.model.domain import DomainFacts
     from vgpumgr.model.host import HostRecord
     from vgpumgr.model.ledger import Ledger
@@ -40,6 +41,14 @@ class VmVolume(TypedDict):
     name: str
 
 
+class WaitingMove(TypedDict):
+    """A move of a VM that waits until ``user`` has logged off."""
+
+    host: str
+    user: str
+    why: str
+
+
 class VmItem(Look):
     """A VM. ``power_seen`` is what its host showed at the last look, ``power`` is unknown where the
     host has not answered since. ``status`` is state and power in one word. ``owner``: ``foreign``
@@ -65,13 +74,20 @@ class VmItem(Look):
     numa_node: int | None
     owner: str
     adopted: bool
+    moves: list[WaitingMove]
 
 
 UNKNOWN = "unknown"
 _OFF = frozenset({"shutoff", "crashed"})
 
 
-def vm_item(vm: VmRecord, held: Sequence[Allocation], power: str, look: Look) -> VmItem:
+def vm_item(
+    vm: VmRecord,
+    held: Sequence[Allocation],
+    power: str,
+    look: Look,
+    moves: Sequence[LogoffMove] = (),
+) -> VmItem:
     """The JSON of a VM, with what its host showed at the last look."""
     now = power if answers(look) else UNKNOWN
     return {
@@ -110,6 +126,7 @@ def vm_item(vm: VmRecord, held: Sequence[Allocation], power: str, look: Look) ->
         "numa_node": vm.numa_node,
         "owner": "vgpumgr",
         "adopted": bool(vm.definition),
+        "moves": [{"host": each.host, "user": each.user, "why": each.why} for each in moves],
     }
 
 
@@ -125,6 +142,9 @@ def vm_items(ledger: Ledger) -> list[VmItem]:
     held: dict[str, list[Allocation]] = {}
     for allocation in ledger.allocations():
         held.setdefault(allocation.vm_id, []).append(allocation)
+    moves: dict[str, list[LogoffMove]] = {}
+    for move in ledger.logoff_moves():
+        moves.setdefault(move.vm_id, []).append(move)
     vms, hosts = ledger.vms(), ledger.hosts()
     states = observed_states(hosts)
     looks = {host.name: look_item(host) for host in hosts}
@@ -136,6 +156,7 @@ def vm_items(ledger: Ledger) -> list[VmItem]:
             held.get(vm.id, ()),
             states.get((vm.host, vm.name), UNKNOWN),
             looks.get(vm.host) or look_item(None),
+            moves.get(vm.id, ()),
         )
         for vm in vms
     ]
@@ -180,4 +201,5 @@ def _foreign(host: HostRecord, domain: DomainFacts) -> VmItem:
         "numa_node": None,
         "owner": "foreign",
         "adopted": False,
+        "moves": [],
     }

@@ -64,32 +64,14 @@ class OneVm:
     name: Name
 
 
-class WaitingMove(TypedDict):
-    """A move of a VM that waits until ``user`` has logged off."""
-
-    host: str
-    user: str
-    why: str
-
-
-class WholeVm(VmItem):
-    """A VM with the moves of it that wait for a logoff."""
-
-    moves: list[WaitingMove]
-
-
-def show_vm(context: CallContext, asked: OneVm) -> Result[WholeVm]:
+def show_vm(context: CallContext, asked: OneVm) -> Result[VmItem]:
     """One VM; NotFound suggests near names."""
     ledger = context.app.ledger
     found = ledger.vm(asked.name)
     item = next((item for item in vm_items(ledger) if item["id"] == found.id), None)
     if item is None:
         raise NotFound(f"VM {asked.name} is deleted", next="vgpumgr vm list")
-    waits = (each for each in ledger.logoff_moves() if each.vm_id == found.id)
-    moves: list[WaitingMove] = [
-        {"host": each.host, "user": each.user, "why": each.why} for each in waits
-    ]
-    return Result(answer={**item, "moves": moves})
+    return Result(answer=item)
 
 
 SHOW_VM = Endpoint(
@@ -99,7 +81,7 @@ SHOW_VM = Endpoint(
     permission=Permission.VM_READ,
     summary="One VM.",
     asks=OneVm,
-    answers=WholeVm,
+    answers=VmItem,
     kind="VM",
     work=show_vm,
 )

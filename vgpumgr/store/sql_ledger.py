@@ -16,9 +16,6 @@ from vgpumgr.model.api_request import RequestKey, current_request
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.operation import OperationMoved, Reservation, Transition
 from vgpumgr.model.refusal import Refusal
-from vgpumgr.model.role_binding import Scope
-from vgpumgr.model.scoped_reads import ScopedReads
-from vgpumgr.model.sealed_trail import SignHead, TreeHead
 from vgpumgr.store.admin.opening import BUSY_TIMEOUT_S, Migrated, claims_of, open_database
 from vgpumgr.store.database.change_counter import ChangeCounter
 from vgpumgr.store.database.connections import Database, GroupWriter, retried
@@ -33,6 +30,9 @@ from vgpumgr.store.ledger.operations import LeaseHolder
 from vgpumgr.store.schema import meta
 
 if TYPE_CHECKING:
+    from vgpumgr.model.role_binding import Scope
+    from vgpumgr.model.scoped_reads import ScopedReads
+    from vgpumgr.model.sealed_trail import SignHead, TreeHead
     from vgpumgr.store.ledger import access as access_sql
     from vgpumgr.store.ledger import access_events as access_events_sql
     from vgpumgr.store.ledger import allocations as allocations_sql

@@ -55,6 +55,7 @@ fleet:read       vutoaA
 host:read        vutoaA
 host:probe       ---o-A
 host:write       ---o-A
+host:program     -----A
 layout:read      v--oaA
 layout:write     ---o-A
 operation:read   vutoaA

@@ -32,5 +32,7 @@ def test_what_an_evacuated_vm_left_is_not_listed(
         iommu=True, kvm=True, domains=(domain,),
     )  # fmt: skip
     host = HostRecord(name="h1", address="local", facts=facts, evacuated=evacuated)
-    ledger: Any = SimpleNamespace(allocations=lambda: (), vms=lambda: (), hosts=lambda: (host,))
+    ledger: Any = SimpleNamespace(
+        allocations=lambda: (), vms=lambda: (), logoff_moves=lambda: (), hosts=lambda: (host,)
+    )
     assert [each["name"] for each in vm_items(ledger)] == listed

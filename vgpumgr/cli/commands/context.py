@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vgpumgr.cli.output import Column, list_options, print_list, say
-from vgpumgr.cli.terminal import at_a_terminal
+from vgpumgr.cli.terminal import at_a_terminal, typed
 from vgpumgr.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,10 +63,9 @@ def add(name: str, server: str, ca: str | None, token_stdin: bool) -> None:
 
 
 def _token() -> str:
-    if at_a_terminal():
-        token = str(click.prompt("token", hide_input=True, err=True))
-    else:
-        token = sys.stdin.read(MAX_TOKEN + 1).strip()
+    token = (
+        typed("token", hidden=True) if at_a_terminal() else sys.stdin.read(MAX_TOKEN + 1).strip()
+    )
     if not token or len(token) > MAX_TOKEN or not token.isprintable() or not token.isascii():
         raise UsageError("that is no token", next="vgpumgr token create")
     return token

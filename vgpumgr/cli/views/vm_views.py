@@ -7,8 +7,7 @@ from typing import Any
 
 from vgpumgr.cli.output import fields
 from vgpumgr.cli.views.ages import age
-from vgpumgr.endpoints.vm_items import UNKNOWN, VmItem
-from vgpumgr.endpoints.vms import WaitingMove, WholeVm
+from vgpumgr.endpoints.vm_items import UNKNOWN, VmItem, WaitingMove
 from vgpumgr.model.formats import format_mib
 
 
@@ -42,7 +41,7 @@ def part_text(part: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
-def vm_text(item: WholeVm) -> str:
+def vm_text(item: VmItem) -> str:
     """A VM for people."""
     return fields(
         [

@@ -49,9 +49,10 @@ def echo_json(data: object, *, indent: int | None = None, err: bool = False) -> 
     echo(json_text(data, indent=indent), err=err)
 
 
-def json_text(data: object, *, indent: int | None = None) -> str:
+def json_text(data: object, *, indent: int | None = None, compact: bool = False) -> str:
     """JSON in printable ASCII: what json leaves of controls (DEL) is escaped, too."""
-    return json.dumps(data, indent=indent).replace("\x7f", "\\u007f")
+    separators = (",", ":") if compact else None
+    return json.dumps(data, indent=indent, separators=separators).replace("\x7f", "\\u007f")
 
 
 def harmless(text: str) -> str:

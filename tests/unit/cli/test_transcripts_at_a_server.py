@@ -17,9 +17,16 @@ LOCAL = {
     "serve": "it is a controller itself",
     "sim": "a simulated fleet is this machine's",
     "store": "it works on the files of a ledger",
+    "auth test": "it tries the controller's settings",
+    "image import": "the image is a file of this machine",
+    **dict.fromkeys(
+        ("audit check", "audit checkpoint", "audit export", "audit key", "audit seal",
+         "audit verify"),
+        "the trail's seal and its key are files of the controller",
+    ),
     **dict.fromkeys(
         (
-            "audit", "auth", "image import", "pool connect", "role", "token", "vm connect",
+            "pool connect", "vm connect",
         ),
         _NOT_YET,
     ),

@@ -11,7 +11,7 @@ import click
 
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.output import output_option, print_item, say
-from vgpumgr.cli.terminal import echo
+from vgpumgr.cli.terminal import echo, json_text
 from vgpumgr.cli.views.ages import age
 from vgpumgr.model.errors import NotFound, TrailTampered, UsageError
 from vgpumgr.model.formats import counted
@@ -183,13 +183,10 @@ def export(context: Context, since: int | None, cursor: Path | None) -> None:
 
 def _export(ledger: Ledger, after: int) -> int:
     """The number of the last record that was printed, or ``after``."""
-    import json
-
     from vgpumgr.audit.ecs_record import ecs_event
 
     while found := ledger.sealed_records(after, _AT_ONCE):
-        lines = (json.dumps(ecs_event(each), separators=(",", ":")) for each in found)
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        echo("".join(f"{json_text(ecs_event(each), compact=True)}\n" for each in found), nl=False)
         after = found[-1].record.seq
     sys.stdout.flush()
     return after

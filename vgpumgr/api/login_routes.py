@@ -108,6 +108,7 @@ def add_login_routes(api: FastAPI, service: Service) -> None:
         f"{PREFIX}/logins/{{login}}:poll",
         operation_id="login.poll",
         tags=["login"],
+        responses=failures(),
         openapi_extra=_ANYONE,
     )
     def poll(login: str, request: Request) -> PolledLogin:

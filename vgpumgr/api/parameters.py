@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from typing_extensions import TypedDict
 
 from vgpumgr import API_VERSION
-from vgpumgr.api.problems import Problem
+from vgpumgr.api.problems import Failure
 from vgpumgr.endpoints.endpoint import AnyEndpoint, Limits
 
 MAX_TEXT = 4096
@@ -107,7 +107,7 @@ def _whole(kind: str, answers: Any) -> Any:
             "kind": Literal[kind],
             **{name: _filled(hint, filled) for name, hint in hints.items()},
             "messages": NotRequired[list[str]],
-            "error": NotRequired[Problem],
+            "error": NotRequired[Failure],
         },
     )
 

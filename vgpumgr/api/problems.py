@@ -37,21 +37,27 @@ class FieldProblem(BaseModel):
     message: str
 
 
-class Problem(BaseModel):
+class Failure(BaseModel):
     """What happened, why, and what to do next. ``code`` is stable; ``exit`` is the exit status of
     the command line for it. Some kinds of errors have more keys.
     """
 
     model_config = ConfigDict(extra="allow")
-    type: str
-    title: str
-    status: int
-    detail: str
+
     code: str
     message: str
     why: str
     next: str
     exit: int
+
+
+class Problem(Failure):
+    """A failure as a problem document (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
     fields: list[FieldProblem] = []
 
 

@@ -34,6 +34,8 @@ KEEP_ALIVE_S = 30
 END_S = 30
 BACKLOG = 512
 RELOAD_S = 2.0
+MOST_HEAD = 64 << 10
+"""The longest request line with its headers, in bytes."""
 _log = logging.getLogger("vgpumgr.api")
 
 
@@ -53,7 +55,7 @@ class PeerProtocol(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP, or too much of it, is a problem like any other."""
-        told = UsageError(msg, why="a request line and its headers are at most 16 KiB")
+        told = UsageError(msg, why="a request line and its headers are at most 64 KiB")
         answer = problem(told, status=400)
         headers = [*answer.raw_headers, (b"connection", b"close")]
         for event in (
@@ -163,6 +165,7 @@ def _config(application: FastAPI, tls: TlsListener | None = None) -> uvicorn.Con
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=END_S,
         backlog=BACKLOG,
+        h11_max_incomplete_event_size=MOST_HEAD,
         **secure,
     )
 

@@ -99,3 +99,11 @@ def test_the_socket_is_for_its_owner_and_group(api: ApiServer) -> None:
     assert stat.S_IMODE(Path(api.path).stat().st_mode) == 0o660
     assert api.cli("api").code == 4  # another one does not take its place
     assert api.ask("GET", "/v1/vms").status == 200
+
+
+@pytest.mark.mainline
+def test_a_list_comes_in_pages(api: ApiServer) -> None:
+    first = api.ask("GET", "/v1/vms?page_size=1").body
+    second = api.ask("GET", f"/v1/vms?page_size=1&page_after={first['next_page']}").body
+    assert [each["name"] for page in (first, second) for each in page["items"]] == NAMES
+    assert "next_page" not in second

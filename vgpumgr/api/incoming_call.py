@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse, Response
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.api.authentication import address_of, authenticate
+from vgpumgr.api.pages import page
 from vgpumgr.api.problems import problem
 from vgpumgr.api.request_keys import in_doubt, request_key, require_same
 from vgpumgr.api.service import Service
@@ -41,7 +42,7 @@ END_WRITTEN_S = 30.0
 @dataclass(slots=True)
 class IncomingCall:
     """A request for ``endpoint`` with its parameters (``asked``), and its idempotency key if it
-    shows one.
+    shows one; of a list with ``page_size`` only the page ``page_after``.
     """
 
     service: Service
@@ -49,6 +50,8 @@ class IncomingCall:
     request: Request
     asked: dict[str, Any]
     key: str | None
+    page_size: int | None = None
+    page_after: str = ""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def answer_here(self) -> Response:
@@ -77,6 +80,8 @@ class IncomingCall:
             return json.dumps(carry_out(context, call), separators=(",", ":")).encode()
 
         found = self.service.answers.answer((call.endpoint, asked, call.scope), make)
+        if self.page_size is not None:
+            return JSONResponse(page(json.loads(found.data), self.page_size, self.page_after))
         if "gzip" in self.request.headers.get("accept-encoding", "") and (packed := found.packed()):
             return Response(packed, headers=_PACKED, media_type=_JSON)
         return Response(found.data, headers={"Vary": "Accept-Encoding"}, media_type=_JSON)

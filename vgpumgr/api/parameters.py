@@ -21,12 +21,16 @@ from typing import (
 )
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
 from vgpumgr import API_VERSION
+from vgpumgr.api.pages import MOST_ITEMS
 from vgpumgr.api.problems import Failure
 from vgpumgr.endpoints.endpoint import AnyEndpoint, Limits
 
+PageSize = Annotated[int, Field(ge=1, le=MOST_ITEMS)] | SkipJsonSchema[None]
+PageAfter = Annotated[str, Field(min_length=1, max_length=4096)] | SkipJsonSchema[None]
 MAX_TEXT = 4096
 """The longest text of a parameter that says nothing else."""
 
@@ -52,12 +56,21 @@ def other_parameters(endpoint: AnyEndpoint) -> type[BaseModel] | None:
         for field in dataclasses.fields(endpoint.asks)
         if field.name not in inside
     }
+    if is_paged(endpoint):
+        fields |= {"page_size": (PageSize, None), "page_after": (PageAfter, None)}
     if not fields:
         return None
     made: type[BaseModel] = create_model(
         endpoint.asks.__name__, __config__=ConfigDict(extra="forbid"), **fields
     )
     return made
+
+
+def is_paged(endpoint: AnyEndpoint) -> bool:
+    """Is the answer a list that may be had in pages? One with a limit of its own is not."""
+    hints = get_type_hints(get_origin(endpoint.answers) or endpoint.answers)
+    own = {field.name for field in dataclasses.fields(endpoint.asks)}
+    return not endpoint.changes and "items" in hints and "limit" not in own
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
@@ -100,16 +113,16 @@ def _whole(kind: str, answers: Any) -> Any:
     origin = get_origin(answers) or answers
     filled = dict(zip(getattr(origin, "__parameters__", ()), get_args(answers), strict=True))
     hints = get_type_hints(origin, include_extras=True)
-    return TypedDict(  # type: ignore[operator]
-        kind,
-        {
-            "apiVersion": Literal[API_VERSION],
-            "kind": Literal[kind],
-            **{name: _filled(hint, filled) for name, hint in hints.items()},
-            "messages": NotRequired[list[str]],
-            "error": NotRequired[Failure],
-        },
-    )
+    whole: dict[str, Any] = {
+        "apiVersion": Literal[API_VERSION],
+        "kind": Literal[kind],
+        **{name: _filled(hint, filled) for name, hint in hints.items()},
+        "messages": NotRequired[list[str]],
+        "error": NotRequired[Failure],
+    }
+    if "items" in hints:
+        whole["next_page"] = NotRequired[str]
+    return TypedDict(kind, whole)  # type: ignore[operator]
 
 
 def _filled(hint: Any, filled: dict[Any, Any]) -> Any:

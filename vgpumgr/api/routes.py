@@ -15,6 +15,7 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.convertors import Convertor, register_url_convertor
 
 from vgpumgr.api.incoming_call import PREFIX, IncomingCall
+from vgpumgr.api.pages import MOST_ITEMS
 from vgpumgr.api.parameters import answer_type, other_parameters, path_types
 from vgpumgr.api.problems import failures
 from vgpumgr.api.request_keys import MAX_KEY
@@ -99,7 +100,10 @@ def _handler(service: Service, endpoint: AnyEndpoint) -> Callable[..., Any]:
         key = given.pop("idempotency_key", None)
         others = given.pop("others", None)
         asked = {**given, **(others.model_dump() if others is not None else {})}
-        call = IncomingCall(service, endpoint, request, asked, key)
+        size, after = asked.pop("page_size", None), asked.pop("page_after", None)
+        if after is not None and size is None:
+            size = MOST_ITEMS
+        call = IncomingCall(service, endpoint, request, asked, key, size, after or "")
         match endpoint.runs:
             case Runs.LEDGER if takes_wait:
                 return await call.awaited_operation(wait_s)

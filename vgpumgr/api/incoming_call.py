@@ -11,6 +11,7 @@ from typing import Any
 from anyio import to_thread
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
+from starlette.status import HTTP_304_NOT_MODIFIED
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.api.authentication import address_of, authenticate
@@ -27,7 +28,7 @@ from vgpumgr.endpoints.operations import SHOW_OPERATION, OneOperation, show_oper
 from vgpumgr.identity.established import Established
 from vgpumgr.model.actor import Actor, acting
 from vgpumgr.model.api_request import ApiRequest
-from vgpumgr.model.codec import to_plain
+from vgpumgr.model.codec import from_plain, to_plain
 from vgpumgr.model.errors import AccessRefused, LoginRefused, VgpumgrError, error_from
 from vgpumgr.model.role_binding import NO_TENANT
 
@@ -82,9 +83,21 @@ class IncomingCall:
         found = self.service.answers.answer((call.endpoint, asked, call.scope), make)
         if self.page_size is not None:
             return JSONResponse(page(json.loads(found.data), self.page_size, self.page_after))
+        tagged = self._tagged(context)
+        known = self.request.headers.get("if-none-match", "").split(", ")
+        if tagged and tagged["ETag"] in known:
+            return Response(status_code=HTTP_304_NOT_MODIFIED, headers=tagged)
         if "gzip" in self.request.headers.get("accept-encoding", "") and (packed := found.packed()):
-            return Response(packed, headers=_PACKED, media_type=_JSON)
-        return Response(found.data, headers={"Vary": "Accept-Encoding"}, media_type=_JSON)
+            return Response(packed, headers={**_PACKED, **tagged}, media_type=_JSON)
+        headers = {"Vary": "Accept-Encoding", **tagged}
+        return Response(found.data, headers=headers, media_type=_JSON)
+
+    def _tagged(self, context: CallContext) -> dict[str, str]:
+        """The tag of the one thing that is shown."""
+        if self.endpoint.tag is None:
+            return {}
+        asked = from_plain(self.endpoint.asks, self.asked)
+        return {"ETag": self.endpoint.tag(context, asked)}
 
     async def answer_in_worker(self, wait_s: float) -> Response:
         """Answer from a worker process: at once where an operation is reserved, but for
@@ -147,6 +160,7 @@ class IncomingCall:
             actor=who.actor,
             scope=scope,
             request=request,
+            if_match=self.request.headers.get("if-match"),
         )
 
     def _found(self, call: Call) -> ApiRequest | None:

@@ -90,7 +90,7 @@ def problem(
     )
 
 
-_FAILURES = (400, 401, 403, 404, 409, 422, 500, 502, 503, 504)
+_FAILURES = (400, 401, 403, 404, 409, 412, 422, 428, 500, 502, 503, 504)
 
 
 def failures() -> dict[int | str, dict[str, Any]]:

@@ -28,6 +28,10 @@ WAIT_QUERY = Annotated[
     str, Query(pattern=r"^[0-9]{1,4}s?$", description="Wait so long for the end: `30s`.")
 ]
 LONGEST_WAIT_S = 60
+MATCH_HEADER = Annotated[
+    Annotated[str, Field(min_length=1, max_length=1024)] | SkipJsonSchema[None],
+    Header(description="The ETag of what is to be changed, as it was seen; or `*`."),
+]
 KEY_HEADER = Annotated[
     Annotated[str, Field(min_length=1, max_length=MAX_KEY)] | SkipJsonSchema[None],
     Header(description="A request that comes again under its key is carried out once."),
@@ -98,6 +102,7 @@ def _handler(service: Service, endpoint: AnyEndpoint) -> Callable[..., Any]:
     async def handle(request: Request, **given: Any) -> Response:
         wait_s = _seconds(given.pop("wait", "0"))
         key = given.pop("idempotency_key", None)
+        given.pop("if_match", None)  # the call reads it itself
         others = given.pop("others", None)
         asked = {**given, **(others.model_dump() if others is not None else {})}
         size, after = asked.pop("page_size", None), asked.pop("page_after", None)
@@ -132,6 +137,10 @@ def _handler(service: Service, endpoint: AnyEndpoint) -> Callable[..., Any]:
             Parameter(
                 "idempotency_key", Parameter.KEYWORD_ONLY, annotation=KEY_HEADER, default=None
             )
+        )
+    if endpoint.tag is not None and endpoint.changes:
+        parameters.append(
+            Parameter("if_match", Parameter.KEYWORD_ONLY, annotation=MATCH_HEADER, default=None)
         )
     handle.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     handle.__name__ = endpoint.name.replace(".", "_")

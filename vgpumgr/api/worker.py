@@ -24,7 +24,15 @@ from vgpumgr.endpoints.registry import ENDPOINTS
 from vgpumgr.model.actor import Actor, acting
 from vgpumgr.model.api_request import RequestKey, working_for
 from vgpumgr.model.codec import from_plain
-from vgpumgr.model.errors import AccessRefused, RequestRepeated, UsageError, VgpumgrError
+from vgpumgr.model.errors import (
+    AccessRefused,
+    NotFound,
+    PreconditionFailed,
+    PreconditionRequired,
+    RequestRepeated,
+    UsageError,
+    VgpumgrError,
+)
 from vgpumgr.model.json_times import timed
 from vgpumgr.model.role_binding import Scope
 
@@ -36,7 +44,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """One call of an endpoint, as the API tells a worker of it. ``request`` is the key of one that
-    changes something.
+    changes something, ``if_match`` the tags that it takes the thing for.
     """
 
     endpoint: str
@@ -44,6 +52,7 @@ class Call:
     actor: Actor
     scope: Scope
     request: RequestKey | None = None
+    if_match: str | None = None
 
 
 def carry_out(context: CallContext, call: Call) -> dict[str, Any]:
@@ -57,6 +66,7 @@ def carry_out(context: CallContext, call: Call) -> dict[str, Any]:
             return _told(context, endpoint, asked)
         try:
             with working_for(call.request):
+                require_match(context, endpoint, asked, call.if_match)
                 answer = _told(context, endpoint, asked)
         except RequestRepeated:
             raise
@@ -78,6 +88,33 @@ def _told(context: CallContext, endpoint: AnyEndpoint, asked: object) -> dict[st
         return reads.redacted(to_json(endpoint, endpoint.work(context, asked)))
     except VgpumgrError as error:
         raise reads.redacted(error) from None
+
+
+def require_match(
+    context: CallContext, endpoint: AnyEndpoint, asked: object, if_match: str | None
+) -> None:
+    """PreconditionRequired or PreconditionFailed where a thing that there is would be replaced or
+    removed by a caller who did not see it as it is.
+    """
+    if endpoint.tag is None:
+        return
+    try:
+        tag = endpoint.tag(context, asked)
+    except NotFound:
+        return  # the endpoint says so itself, or makes it
+    if if_match is None:
+        raise PreconditionRequired(
+            "the change does not say what it takes the thing for",
+            why=f"it has the ETag {tag} now",
+            next="If-Match: with the ETag of what you saw, or *",
+        )
+    if if_match.strip() != "*" and tag not in [each.strip() for each in if_match.split(",")]:
+        raise PreconditionFailed(
+            "it was changed since you saw it",
+            why=f"its ETag is {tag} now, not {if_match:.80}",
+            next="read it again, and change that",
+            etag=tag,
+        )
 
 
 def require_scoped(endpoint: AnyEndpoint) -> None:

@@ -154,6 +154,8 @@ class ApiClient:
         text = None if body is None else json.dumps(body)
         if text is not None:
             headers["Content-Type"] = "application/json"
+        if method in {HttpMethod.PUT, HttpMethod.PATCH, HttpMethod.DELETE}:
+            headers["If-Match"] = "*"  # a command says itself what it takes things for
         connection = self._connected()
         try:
             connection.request(method, path, text, headers)

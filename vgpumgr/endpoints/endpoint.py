@@ -75,7 +75,8 @@ class Endpoint(Generic[P, A]):
     ``kind``. An answer that is ``secret`` is told once, and kept nowhere; one that is ``personal``
     is another one for each caller. What is ``scoped`` shows and changes nothing outside the
     caller's scope; the rest is for callers who may see all tenants. ``size`` is how many VMs a
-    change is about, where that is known.
+    change is about, where that is known. ``tag`` tells how the thing in the path is now: another
+    text after each change of it.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Endpoint(Generic[P, A]):
     answers: type[A]
     kind: str
     work: Callable[[CallContext, P], Result[A]]
+    tag: Callable[[CallContext, P], str] | None = None
     runs: Runs = Runs.LEDGER
     scoped: bool = False
     secret: bool = False

@@ -23,6 +23,7 @@ from vgpumgr.endpoints.outcomes import (
     user_items,
 )
 from vgpumgr.endpoints.shapes import Name
+from vgpumgr.endpoints.tags import host_tag
 from vgpumgr.model.actor import current_actor
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import PartlyDone, UsageError, VgpumgrError
@@ -265,6 +266,7 @@ SET_FENCE = Endpoint(
     asks=NewFence,
     answers=FencedHost,
     kind="FencedHost",
+    tag=host_tag,
     work=set_fence,
     runs=Runs.OPERATION,
 )
@@ -277,6 +279,7 @@ REMOVE_FENCE = Endpoint(
     asks=OneHost,
     answers=FencedHost,
     kind="FencedHost",
+    tag=host_tag,
     work=remove_fence,
     runs=Runs.OPERATION,
 )

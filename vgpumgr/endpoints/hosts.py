@@ -16,6 +16,7 @@ from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Run
 from vgpumgr.endpoints.host_items import HostItem, host_item, probe_summary
 from vgpumgr.endpoints.refreshed import refresh
 from vgpumgr.endpoints.shapes import ItemList, Labels, Name, matches, selector
+from vgpumgr.endpoints.tags import host_tag
 from vgpumgr.model.errors import (
     HostUnreachable,
     NotFound,
@@ -285,6 +286,7 @@ SHOW_HOST = Endpoint(
     asks=OneHost,
     answers=HostItem,
     kind="Host",
+    tag=host_tag,
     work=show_host,
 )
 PROBE_HOSTS = Endpoint(
@@ -313,6 +315,7 @@ SET_MIGRATION = Endpoint(
     asks=NewMigrationAddress,
     answers=HostItem,
     kind="Host",
+    tag=host_tag,
     work=set_migration,
 )
 REMOVE_MIGRATION = Endpoint(
@@ -324,6 +327,7 @@ REMOVE_MIGRATION = Endpoint(
     asks=OneHost,
     answers=HostItem,
     kind="Host",
+    tag=host_tag,
     work=remove_migration,
 )
 

@@ -22,6 +22,7 @@ from vgpumgr.endpoints.pool_items import (
     whole_pool,
 )
 from vgpumgr.endpoints.shapes import ItemList, Name, Nothing, Time
+from vgpumgr.endpoints.tags import pool_tag
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.pool import MAX_DESKTOPS
@@ -253,6 +254,7 @@ SHOW_POOL = Endpoint(
     asks=OnePool,
     answers=WholePool,
     kind="Pool",
+    tag=pool_tag,
     work=show_pool,
 )
 LIST_SESSIONS = Endpoint(
@@ -323,6 +325,7 @@ DELETE_POOL = Endpoint(
     asks=OnePool,
     answers=PoolState,
     kind="PoolState",
+    tag=pool_tag,
     work=delete_pool,
     runs=Runs.WORKER,
 )

@@ -13,6 +13,7 @@ from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result
 from vgpumgr.endpoints.known_profiles import known_profile
 from vgpumgr.endpoints.shapes import ItemList, Nothing
+from vgpumgr.endpoints.tags import quota_tag
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.quota import Amount, Quota, held_by_tenants
@@ -184,6 +185,7 @@ SET_QUOTA = Endpoint(
     asks=SetQuota,
     answers=ItemList[QuotaItem],
     kind="QuotaList",
+    tag=quota_tag,
     work=set_quota,
 )
 DELETE_QUOTA = Endpoint(
@@ -195,6 +197,7 @@ DELETE_QUOTA = Endpoint(
     asks=OneTenant,
     answers=TenantName,
     kind="Tenant",
+    tag=quota_tag,
     work=delete_quota,
 )
 

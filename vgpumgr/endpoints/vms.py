@@ -14,6 +14,7 @@ from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Run
 from vgpumgr.endpoints.outcomes import OutcomeItem, outcome_result
 from vgpumgr.endpoints.refreshed import refresh
 from vgpumgr.endpoints.shapes import ItemList, Labels, Name, matches, selector
+from vgpumgr.endpoints.tags import vm_tag
 from vgpumgr.endpoints.vm_items import VmItem, vm_items
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.formats import counted
@@ -83,6 +84,7 @@ SHOW_VM = Endpoint(
     asks=OneVm,
     answers=VmItem,
     kind="VM",
+    tag=vm_tag,
     work=show_vm,
 )
 

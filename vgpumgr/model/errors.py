@@ -3,6 +3,7 @@
 VgpumgrError                1  failure
 ├── UsageError              2  bad YAML, field or flag
 │   ├── UnknownProfile      2
+│   ├── PreconditionRequired 2  a change over HTTP must say what it takes the thing for
 │   ├── PoolsInFile         2  a file of pools where VMs are asked for
 │   └── BadImage            2  a disk image that is not what it is said to be, or not whole
 ├── NotFound                3
@@ -12,6 +13,7 @@ VgpumgrError                1  failure
 │   ├── StillRunning        4  VMs run that were to be deleted
 │   ├── UsersAtWork         4  users would be cut off
 │   ├── Frozen              4  the ledger went back in time and may not allocate
+│   ├── PreconditionFailed  4  what was to be changed is not as the caller saw it
 │   ├── RequestRepeated     4  the same request over HTTP, carried out already
 │   └── StaleGeneration     4  the ledger moved since it was read; plan again
 ├── NoPlacement             5
@@ -161,6 +163,22 @@ class RequestRepeated(Conflict):
     """Another attempt of the same request over HTTP has changed something."""
 
     code = "conflict.repeated"
+
+
+class PreconditionFailed(Conflict):
+    """What was to be changed is not as the caller saw it; ``details`` has its ``etag`` of now."""
+
+    code = "precondition"
+
+    def __init__(self, message: str, *, why: str = "", next: str = "", etag: str = "") -> None:
+        super().__init__(message, why=why, next=next)
+        self.details = {"etag": etag}
+
+
+class PreconditionRequired(UsageError):
+    """A change over HTTP must say what it takes the thing for."""
+
+    code = "precondition-required"
 
 
 class NoPlacement(VgpumgrError):

@@ -258,6 +258,7 @@ READS: dict[str, Read] = {
     "tickets": lambda reads, draw: reads.tickets(draw.choice(((), (id_(draw),)))),
     "operations": lambda reads, draw: reads.operations(open_only=draw.choice((True, False))),
     "operation": lambda reads, draw: reads.operation(id_(draw)),
+    "own_operation": lambda reads, draw: reads.own_operation(id_(draw)),
     "tasks": lambda reads, draw: reads.tasks(id_(draw)),
     "tasks of all": tasks_of_all,
     "audit": audit,

@@ -62,7 +62,7 @@ COMMAND_PERMISSIONS: Mapping[str, Needs] = MappingProxyType(
         "layout assert": Needs.LAYOUT_READ,
         "layout apply": Needs.LAYOUT_WRITE,
         "defrag plan": Needs.VM_MIGRATE,
-        "defrag list": Needs.VM_MIGRATE,
+        "defrag list": Needs.VM_READ,
         "defrag apply": Needs.VM_MIGRATE,
         "defrag cancel": Needs.VM_MIGRATE,
         "host list": Needs.HOST_READ,

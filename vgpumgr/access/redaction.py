@@ -4,15 +4,16 @@ tenant; who is limited to some tenants reads *another tenant's* instead.
 Names have to be found in sentences that were made elsewhere, so a word that happens to be a foreign
 name is taken out too. In values that have fields it is done to sentences, and to single words
 where the field holds names of VMs or users (``NAME_FIELDS``): a VM that somebody calls ``running``
-must not change another tenant's ``state``.
+must not change another tenant's ``state``. Addresses of hosts are taken out of sentences, too.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from vgpumgr.model.errors import NotFound, VgpumgrError
@@ -21,18 +22,29 @@ from vgpumgr.model.supply import Usage
 
 OTHERS = "(another tenant's)"
 IN_USE = "in use by another tenant"
+ADDRESS = "(an address)"
 
 NAME_FIELDS = frozenset(
     {
         *("vm", "vms", "desktop", "desktops", "names", "user", "users", "owner"),
         *("behind", "after", "waits_for", "preempts", "holder", "used_by", "taken_by", "foreign"),
+        *("ends", "unchanged", "waiting"),
     }
 )
+VERBATIM_FIELDS = frozenset({"xml"})
+"""What is the asker's own, and for programs: no word of it is changed."""
+COMMAND_FIELD = "next"
+"""Commands to type: one that would name what is foreign is left out."""
 
 _TOKEN = re.compile(r"\w+(?:[.@+-]+\w+)*")
 _PIECE = re.compile(r"\w+|[.@+-]+")
 # A longer run of words is no name.
 _LONGEST = 24
+
+NO_ADDRESSES: Mapping[str, str] = MappingProxyType({})
+
+_HERE = "local"
+"""The address of a host that is the controller itself."""
 
 V = TypeVar("V")
 E = TypeVar("E", bound=VgpumgrError)
@@ -44,23 +56,49 @@ class Redaction:
 
     foreign: frozenset[str] = field(default=frozenset())
     own: frozenset[str] = field(default=frozenset())
+    addresses: frozenset[str] = field(default=frozenset())
 
     @classmethod
-    def of(cls, scope: Scope, tenants: Iterable[tuple[str, str]]) -> Redaction:
-        """The redaction for a scope, given (name, tenant) of whatever may be named."""
+    def of(
+        cls,
+        scope: Scope,
+        tenants: Iterable[tuple[str, str]],
+        addresses: Mapping[str, str] = NO_ADDRESSES,
+    ) -> Redaction:
+        """The redaction for a scope, given (name, tenant) of whatever may be named, and the
+        ``addresses`` of hosts by their names.
+        """
         own: set[str] = set()
         foreign: set[str] = set()
         for name, tenant in tenants:
             (own if tenant in scope else foreign).add(name)
-        return cls(frozenset(foreign - own - {""}), frozenset(own))
+        hidden = {form for each in addresses.values() for form in _forms(each)}
+        hidden -= own.union(addresses)
+        return cls(frozenset(foreign - own - {""}), frozenset(own), frozenset(hidden))
+
+    def knowing(self, said: Collection[str]) -> Redaction:
+        """The same for somebody who said these names, and may read them again."""
+        if not said:
+            return self
+        known = self.own.union(said)
+        return Redaction(self.foreign - known, known, self.addresses - known)
+
+    @property
+    def _hides(self) -> bool:
+        return bool(self.foreign or self.addresses)
 
     def text(self, text: str) -> str:
         """The text without foreign names."""
-        return _TOKEN.sub(lambda found: self._token(found[0]), text) if self.foreign else text
+        if not self._hides:
+            return text
+        for each in self.addresses:
+            if ":" in each and each in text:
+                text = text.replace(each, ADDRESS)
+        return _TOKEN.sub(lambda found: self._token(found[0]), text)
 
     def value(self, value: V) -> V:
         """The value with each text in it redacted; the very same where there is nothing to do."""
-        return cast("V", self._value(value, "")) if self.foreign else value
+        return cast("V", self._value(value, "")) if self._hides else value
 
     def usage(self, usage: Usage) -> Usage:
         """What lives on a GPU, without saying whose."""
@@ -76,15 +114,13 @@ class Redaction:
         if isinstance(error, NotFound) and why != error.why:
             why = ""
         next_ = error.next if self.text(error.next) == error.next else ""
-        if (message, why, next_) == (error.message, error.why, error.next):
+        texts = {"message": message, "why": why, "next": next_}
+        new = {name: self._value(each, "") for name, each in vars(error).items()} | texts
+        if new == vars(error):
             return error
         made = error.__class__.__new__(error.__class__)
-        made.__dict__.update(error.__dict__)
+        made.__dict__.update(new)
         made.args = (message,)
-        made.message, made.why, made.next = message, why, next_
-        for name, each in vars(error).items():
-            if name not in {"message", "why", "next"}:
-                setattr(made, name, self._value(each, ""))
         return made
 
     def _token(self, token: str) -> str:
@@ -95,15 +131,20 @@ class Redaction:
         while at < len(pieces):
             end = self._known(pieces, at)
             run = "".join(pieces[at:end])
-            made.append(OTHERS if run in self.foreign else run)
+            made.append(self._said(run))
             at = end
         return "".join(made)
+
+    def _said(self, run: str) -> str:
+        if run in self.foreign:
+            return OTHERS
+        return ADDRESS if run in self.addresses else run
 
     def _known(self, pieces: list[str], at: int) -> int:
         """Where the longest name that begins at this piece ends; the next piece where none does."""
         for end in range(min(len(pieces), at + _LONGEST), at, -1):
             run = "".join(pieces[at:end])
-            if run in self.foreign or run in self.own:
+            if run in self.foreign or run in self.own or run in self.addresses:
                 return end
         return at + 1
 
@@ -111,8 +152,7 @@ class Redaction:
         """The value of a field; without a name of one, whatever may be a text is."""
         match value:
             case str():
-                is_text = not field_name or field_name in NAME_FIELDS or " " in value
-                return self.text(value) if is_text and type(value) is str else value
+                return self._text_of(value, field_name)
             case Usage():
                 return self.usage(value)
             case tuple() | list() | frozenset():
@@ -129,6 +169,12 @@ class Redaction:
             return self._fields(value)
         return value
 
+    def _text_of(self, value: str, field_name: str) -> str:
+        if not _may_name(value, field_name) or type(value) is not str:
+            return value
+        new = self.text(value)
+        return "" if new != value and field_name == COMMAND_FIELD else new
+
     def _fields(self, value: Any) -> Any:
         names = [each.name for each in dataclasses.fields(value) if each.init]
         found = {name: getattr(value, name) for name in names}
@@ -139,28 +185,51 @@ class Redaction:
 
 def names_in(value: object) -> frozenset[str]:
     """Whatever in the texts of a value may be a name."""
-    return frozenset(_names_in(value))
+    texts: set[str] = set()
+    _collect(value, "", texts)
+    tokens = {token for text in texts for token in _TOKEN.findall(text)}
+    return frozenset(run for token in tokens for run in _runs(_PIECE.findall(token)))
 
 
-def _names_in(value: Any) -> Iterator[str]:
+def _may_name(text: str, field_name: str) -> bool:
+    """May there be a name in the text of a field? Without the field's name: in any."""
+    if field_name in VERBATIM_FIELDS:
+        return False
+    return not field_name or field_name in NAME_FIELDS or " " in text
+
+
+def _collect(value: Any, field_name: str, texts: set[str]) -> None:
+    """The texts in a value that may name something."""
     match value:
         case str():
-            for token in _TOKEN.findall(value):
-                yield from _runs(_PIECE.findall(token))
+            if _may_name(value, field_name):
+                texts.add(value)
         case Mapping():
-            yield from _names_in(list(value.keys()))
-            yield from _names_in(list(value.values()))
+            if field_name in NAME_FIELDS:
+                texts.update(str(key) for key in value)
+            for key, each in value.items():
+                _collect(each, str(key), texts)
         case tuple() | list() | frozenset():
             for each in value:
-                yield from _names_in(each)
+                _collect(each, field_name, texts)
         case VgpumgrError():
-            yield from _names_in(list(vars(value).values()))
+            for each in vars(value).values():
+                _collect(each, "", texts)
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
             for each in dataclasses.fields(value):
-                yield from _names_in(getattr(value, each.name))
+                _collect(getattr(value, each.name), each.name, texts)
 
 
 def _runs(pieces: list[str]) -> Iterator[str]:
     for at in range(0, len(pieces), 2):
         for end in range(at + 1, min(len(pieces), at + _LONGEST) + 1, 2):
             yield "".join(pieces[at:end])
+
+
+def _forms(address: str) -> Iterator[str]:
+    """How texts write the address of a host: whole, without its user, without its port."""
+    _, _, place = address.rpartition("@")
+    machine, colon, port = place.rpartition(":")
+    yield from (each for each in (address, place) if each not in {"", _HERE})
+    if colon and port.isdigit() and machine:
+        yield machine.strip("[]")

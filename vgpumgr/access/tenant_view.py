@@ -7,9 +7,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from vgpumgr.access.redaction import IN_USE
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.image import ImageRecord
+from vgpumgr.model.supply import Usage
 
 _NOT_SEEN = "the last look at it failed"
 
@@ -61,6 +63,11 @@ def _facts(facts: HostFacts, own_vms: Collection[str]) -> HostFacts:
 def gpu_for_tenant(record: GpuRecord) -> GpuRecord:
     """A GPU without why it is out of use: that may name whose VM it refused."""
     return replace(record, state_why="")
+
+
+def usage_within(usage: Usage, vms: Collection[str]) -> Usage:
+    """A GPU part that does not name its VM, but for these VMs."""
+    return usage if usage.vm in vms else replace(usage, vm="", foreign=IN_USE)
 
 
 def image_for_tenant(record: ImageRecord) -> ImageRecord:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import Annotated, Any, cast
 
 from anyio import to_thread
@@ -23,9 +24,11 @@ from vgpumgr.api.login_routes import add_login_routes
 from vgpumgr.api.problems import MEDIA_TYPE, FieldProblem, problem
 from vgpumgr.api.routes import add_routes
 from vgpumgr.api.service import Service
+from vgpumgr.api.trail_follower import HEARTBEAT_S
 from vgpumgr.api.worker import unexpected
 from vgpumgr.endpoints.registry import ENDPOINTS
 from vgpumgr.model.errors import NotFound, UsageError, VgpumgrError
+from vgpumgr.model.role_binding import Scope
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -99,10 +102,30 @@ def _add_events(api: FastAPI, service: Service) -> None:
         request: Request,
         last_event_id: Annotated[int | None, Header(ge=0)] = None,
     ) -> StreamingResponse:
-        who = await to_thread.run_sync(authenticate, service.app.access, request)
-        who.grants.require(Permission.AUDIT_READ)
-        stream = service.changes.stream(last_event_id)
-        return StreamingResponse(stream, media_type="text/event-stream")
+        def scope() -> Scope:
+            who = authenticate(service.app.access, request)
+            return who.grants.require(Permission.AUDIT_READ)
+
+        held = await to_thread.run_sync(scope)
+        stream = service.changes.stream(last_event_id, held)
+        return StreamingResponse(_while_held(stream, held, scope), media_type="text/event-stream")
+
+
+async def _while_held(
+    stream: AsyncGenerator[bytes, None], held: Scope, scope: Callable[[], Scope]
+) -> AsyncIterator[bytes]:
+    """The stream until its listener has lost the scope it was begun with; looked at every 15 s."""
+    looked_at = time.monotonic()
+    async with aclosing(stream):
+        async for event in stream:
+            if time.monotonic() - looked_at >= HEARTBEAT_S:
+                looked_at = time.monotonic()
+                try:
+                    if await to_thread.run_sync(scope) != held:
+                        return
+                except VgpumgrError:
+                    return
+            yield event
 
 
 def _answer_errors(api: FastAPI) -> None:

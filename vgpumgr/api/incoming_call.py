@@ -30,7 +30,7 @@ from vgpumgr.model.actor import Actor, acting
 from vgpumgr.model.api_request import ApiRequest
 from vgpumgr.model.codec import from_plain, to_plain
 from vgpumgr.model.errors import AccessRefused, LoginRefused, VgpumgrError, error_from
-from vgpumgr.model.role_binding import NO_TENANT
+from vgpumgr.model.role_binding import NO_TENANT, Scope
 
 PREFIX = "/v1"
 _JSON = "application/json"
@@ -59,7 +59,7 @@ class IncomingCall:
         """Answer in this thread, from the ledger."""
         who = self._admitted()
         call = self._call(who)
-        context = CallContext(app=self.service.app, scope=call.scope, caller=who)
+        context = CallContext(app=self.service.app, caller=who)
         if call.request is None and self.endpoint.personal:
             return JSONResponse(carry_out(context, call))
         if call.request is None:
@@ -77,10 +77,12 @@ class IncomingCall:
         """The answer of a read: the one that is kept, as long as nothing has changed."""
         asked = json.dumps(call.asked, sort_keys=True)
 
+        key = (call.endpoint, asked, call.scope, tuple(sorted(call.also.items())))
+
         def make() -> bytes:
             return json.dumps(carry_out(context, call), separators=(",", ":")).encode()
 
-        found = self.service.answers.answer((call.endpoint, asked, call.scope), make)
+        found = self.service.answers.answer(key, make)
         if self.page_size is not None:
             return JSONResponse(page(json.loads(found.data), self.page_size, self.page_after))
         tagged = self._tagged(context)
@@ -159,6 +161,7 @@ class IncomingCall:
             asked=self.asked,
             actor=who.actor,
             scope=scope,
+            also={str(each): who.grants.scope(each) for each in self.endpoint.also},
             request=request,
             if_match=self.request.headers.get("if-match"),
         )
@@ -221,17 +224,20 @@ class IncomingCall:
         with acting(who.actor):
             context = CallContext(app=self.service.app, scope=scope)
             whole = to_json(SHOW_OPERATION, show_operation(context, OneOperation(id=id_)))
+        reads = context.reads
         job = self.service.job(whole["name"])
         if job is not None:
-            return {**whole, **_of_job(job)}
+            told = _of_job(job)
+            seen = from_plain(Scope, job.asked["scope"]) <= scope
+            return {**whole, **(told if seen else {"done": told["done"]})}
         found = self.service.app.writable_ledger.request_of(whole["name"])
         if found is None:
             return whole
-        end = found.end
+        end = found.end if scope.is_all or found.user == who.actor.user else {}
         if end.get("answer"):
-            whole["response"] = end["answer"]
+            whole["response"] = reads.redacted(end["answer"])
         if "error" in end:
-            whole["error"] = end["error"]
+            whole["error"] = reads.redacted(end["error"])
         return {**whole, "done": whole["done"] and _is_ended(self.service, found)}
 
     async def _until_ended(self, job: Job, wait_s: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.json_times import timed
+from vgpumgr.model.role_binding import ALL_TENANTS, Scope
 
 if TYPE_CHECKING:
     from vgpumgr.model.history import AuditRecord
@@ -22,6 +23,8 @@ BEAT_S = 0.05
 """How often the end of the trail is looked at."""
 RETRY_S = 1.0
 PAGE = 500
+AGAIN = (0, b"")
+"""Stands for records that a listener reads itself."""
 MOST_WAITING = 2000
 """A listener that is further behind, in records, is let go; it comes again with its last id."""
 HEARTBEAT_S = 15.0
@@ -33,7 +36,7 @@ class TrailFollower:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._listeners: set[asyncio.Queue[Record | None]] = set()
+        self._listeners: dict[asyncio.Queue[Record | None], Scope] = {}
         self._grown = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end = 0
@@ -56,22 +59,18 @@ class TrailFollower:
             async with asyncio.timeout(timeout_s):
                 await self._grown.wait()
 
-    async def stream(self, after: int | None) -> AsyncIterator[bytes]:
-        """Server-sent events: every record after ``after`` (without it: from now on), each once and
-        in order.
+    async def stream(
+        self, after: int | None, scope: Scope = ALL_TENANTS
+    ) -> AsyncGenerator[bytes, None]:
+        """Server-sent events: every record of the scope after ``after`` (without it: from now on),
+        each once and in order.
         """
         queue: asyncio.Queue[Record | None] = asyncio.Queue(MOST_WAITING)
-        self._listeners.add(queue)
+        self._listeners[queue] = scope
+        queue.put_nowait(AGAIN)
         try:
             last = self._end if after is None else after
             yield b": vgpumgr\n\n"
-            while last < self._end:
-                page = await asyncio.to_thread(self._read, last)
-                for seq, event in page:
-                    yield event
-                    last = seq
-                if not page:
-                    break
             while True:
                 try:
                     record = await asyncio.wait_for(queue.get(), HEARTBEAT_S)
@@ -80,36 +79,58 @@ class TrailFollower:
                     continue
                 if record is None:
                     return
-                if record[0] > last:
+                if record is AGAIN:
+                    while last < self._end:
+                        page = await asyncio.to_thread(self._read, last, scope)
+                        for seq, event in page:
+                            last = seq
+                            yield event
+                        if not page:
+                            break
+                elif record[0] > last:
                     last = record[0]
                     yield record[1]
         finally:
-            self._listeners.discard(queue)
+            self._listeners.pop(queue, None)
 
-    def _read(self, after: int) -> list[Record]:
-        return [(each.seq, as_event(each)) for each in self._ledger.audit_after(after, PAGE)]
+    def _read(self, after: int, scope: Scope = ALL_TENANTS) -> list[Record]:
+        reads = self._ledger if scope.is_all else self._ledger.within(scope)
+        return [(each.seq, as_event(each)) for each in reads.audit_after(after, PAGE)]
+
+    def _read_for_tenants(self, after: int, end: int) -> dict[Scope, list[Record]]:
+        """The records up to ``end`` as each scope that is listened in shows them, read once for
+        each; a scope that is not there has too many.
+        """
+        found = {}
+        for scope in {each for each in list(self._listeners.values()) if not each.is_all}:
+            page = self._read(after, scope)
+            if len(page) < PAGE:
+                found[scope] = [each for each in page if each[0] <= end]
+        return found
 
     def _follow(self) -> None:
         after = self._end
         while not self._closed.wait(BEAT_S):
             try:
                 found = self._read(after)
+                end = found[-1][0] if found else after
+                own = self._read_for_tenants(after, end) if found else {}
             except VgpumgrError:  # a ledger that is locked or away: what was missed comes then
                 self._closed.wait(RETRY_S)
                 continue
             if found:
-                after = found[-1][0]
-                self._call(partial(self._publish, found))
+                after = end
+                self._call(partial(self._publish, {ALL_TENANTS: found, **own}, end))
 
     def _call(self, work: Callable[[], None]) -> None:
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(work)
 
-    def _publish(self, found: list[Record]) -> None:
-        self._end = found[-1][0]
-        for queue in list(self._listeners):
-            for record in found:
+    def _publish(self, found: dict[Scope, list[Record]], end: int) -> None:
+        self._end = end
+        for queue, scope in list(self._listeners.items()):
+            for record in found.get(scope, [AGAIN]):
                 if queue.full():
                     self._let_go(queue)
                     break
@@ -119,7 +140,7 @@ class TrailFollower:
 
     def _let_go(self, queue: asyncio.Queue[Record | None]) -> None:
         """Its stream ends after what it has."""
-        self._listeners.discard(queue)
+        self._listeners.pop(queue, None)
         queue.get_nowait()
         while not queue.empty():
             queue.get_nowait()
@@ -130,7 +151,7 @@ class TrailFollower:
             self._let_go_now(queue)
 
     def _let_go_now(self, queue: asyncio.Queue[Record | None]) -> None:
-        self._listeners.discard(queue)
+        self._listeners.pop(queue, None)
         if queue.full():
             queue.get_nowait()
         queue.put_nowait(None)

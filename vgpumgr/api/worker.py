@@ -13,10 +13,12 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from vgpumgr.access.permission import Permission
+from vgpumgr.access.redaction import names_in
 from vgpumgr.endpoints.answers import to_json
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import AnyEndpoint
@@ -26,6 +28,7 @@ from vgpumgr.model.api_request import RequestKey, working_for
 from vgpumgr.model.codec import from_plain
 from vgpumgr.model.errors import (
     AccessRefused,
+    NameTaken,
     NotFound,
     PreconditionFailed,
     PreconditionRequired,
@@ -43,14 +46,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call of an endpoint, as the API tells a worker of it. ``request`` is the key of one that
-    changes something, ``if_match`` the tags that it takes the thing for.
+    """One call of an endpoint, as the API tells a worker of it: ``scope`` is where the caller holds
+    its permission, ``also`` where its other ones. ``request`` is the key of one that changes
+    something, ``if_match`` the tags that it takes the thing for.
     """
 
     endpoint: str
     asked: Mapping[str, Any]
     actor: Actor
     scope: Scope
+    also: Mapping[str, Scope] = field(default_factory=dict)
     request: RequestKey | None = None
     if_match: str | None = None
 
@@ -61,13 +66,15 @@ def carry_out(context: CallContext, call: Call) -> dict[str, Any]:
     """
     endpoint = ENDPOINTS[call.endpoint]
     asked = from_plain(endpoint.asks, call.asked)
+    also = {Permission(name): scope for name, scope in call.also.items()}
+    context = replace(context, scope=call.scope, also=also)
     with acting(call.actor):
         if call.request is None:
-            return _told(context, endpoint, asked)
+            return _told(context, call, asked)
         try:
             with working_for(call.request):
                 require_match(context, endpoint, asked, call.if_match)
-                answer = _told(context, endpoint, asked)
+                answer = _told(context, call, asked)
         except RequestRepeated:
             raise
         except VgpumgrError as error:
@@ -78,14 +85,22 @@ def carry_out(context: CallContext, call: Call) -> dict[str, Any]:
         return answer
 
 
-def _told(context: CallContext, endpoint: AnyEndpoint, asked: object) -> dict[str, Any]:
+def _told(context: CallContext, call: Call, asked: object) -> dict[str, Any]:
     """The answer as JSON, within the caller's scope."""
+    endpoint = ENDPOINTS[call.endpoint]
     if context.scope.is_all:
         return to_json(endpoint, endpoint.work(context, asked))
     require_scoped(endpoint)
     reads = context.reads
+    told = replace(
+        context,
+        tell=lambda line: context.tell(reads.redacted(line)),
+        planned=lambda plan: context.planned(reads.redacted(plan)),
+    )
     try:
-        return reads.redacted(to_json(endpoint, endpoint.work(context, asked)))
+        return reads.redacted(to_json(endpoint, endpoint.work(told, asked)))
+    except (NotFound, NameTaken) as error:
+        raise reads.redacted(error, names_in(call.asked)) from None
     except VgpumgrError as error:
         raise reads.redacted(error) from None
 
@@ -167,7 +182,6 @@ def work(app: App, job: Mapping[str, Any], teller: JobTeller) -> None:
         call = from_plain(Call, job)
         context = CallContext(
             app=app,
-            scope=call.scope,
             begun=teller.begun,
             progress=teller.progress,
             tell=teller.told,

@@ -18,7 +18,7 @@ from vgpumgr.endpoints.known_profiles import known_profile
 from vgpumgr.endpoints.pools import User
 from vgpumgr.endpoints.shapes import ItemList, Name, Time
 from vgpumgr.model.desktop import Booking
-from vgpumgr.model.errors import UsageError
+from vgpumgr.model.errors import NotFound, UsageError
 from vgpumgr.model.pool import MAX_DESKTOPS, PoolSpec
 
 _YEARS = range(2000, 2201)
@@ -85,11 +85,16 @@ def create_booking(context: CallContext, asked: CreateBooking) -> Result[Booking
 
     engine = context.app.engine
     profile = known_profile(context.app.ledger, asked.profile)
-    pool = engine.booking_pool(asked.group, profile).spec
+    pool = engine.booking_pool(asked.group, profile, context.scope).spec
     zone = ZoneInfo(pool.zone)
     start, end = _unix(asked.begins, zone), _unix(asked.ends, zone)
     request = BookingRequest(
-        group=asked.group, profile=profile, count=asked.count, start=start, end=end
+        group=asked.group,
+        profile=profile,
+        count=asked.count,
+        start=start,
+        end=end,
+        scope=context.scope,
     )
     return Result(answer=_item(engine.book(request), pool, 0, time.time(), 0))
 
@@ -114,12 +119,12 @@ def _items(context: CallContext) -> Iterator[BookingItem]:
     from vgpumgr.engine.desktops.pool_size import serving_pool
     from vgpumgr.engine.inventory.ledger_view import read_view
 
-    ledger, now = context.app.ledger, time.time()
+    ledger, reads, now = context.app.ledger, context.reads, time.time()
     unkept = OpenBookings(ledger, now).unkept(read_view(ledger))
     missing = {each.booking.id: each.missing for each in unkept}
-    specs = [each.spec for each in ledger.pools()]
-    sessions = [each.desktop.session for each in ledger.desktops()]
-    for each in ledger.bookings():
+    specs = [each.spec for each in reads.pools()]
+    sessions = [each.desktop.session for each in reads.desktops()]
+    for each in reads.bookings():
         in_use = sum(one is not None and one.booking == each.id for one in sessions)
         yield _item(each, serving_pool(each, specs), in_use, now, missing.get(each.id, 0))
 
@@ -166,6 +171,8 @@ class CancelledBooking(TypedDict):
 
 def delete_booking(context: CallContext, asked: OneBooking) -> Result[CancelledBooking]:
     """Cancel it; users who have a desktop keep it."""
+    if not any(each.id == asked.name for each in context.reads.bookings()):
+        raise NotFound(f"no booking {asked.name}", next="vgpumgr booking list")
     context.app.writable_ledger.cancel_booking(asked.name)
     return Result(answer={"name": asked.name})
 
@@ -181,6 +188,7 @@ CREATE_BOOKING = Endpoint(
     kind="Booking",
     work=create_booking,
     runs=Runs.WORKER,
+    scoped=True,
 )
 LIST_BOOKINGS = Endpoint(
     name="booking.list",
@@ -193,6 +201,7 @@ LIST_BOOKINGS = Endpoint(
     kind="BookingList",
     work=list_bookings,
     runs=Runs.WORKER,
+    scoped=True,
 )
 DELETE_BOOKING = Endpoint(
     name="booking.delete",
@@ -204,6 +213,7 @@ DELETE_BOOKING = Endpoint(
     answers=CancelledBooking,
     kind="CancelledBooking",
     work=delete_booking,
+    scoped=True,
 )
 
 ENDPOINTS: Sequence[Endpoint[Any, Any]] = (CREATE_BOOKING, LIST_BOOKINGS, DELETE_BOOKING)

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vgpumgr.model.role_binding import ALL_TENANTS, Scope
+from vgpumgr.access.permission import Permission
+from vgpumgr.model.errors import AccessRefused
+from vgpumgr.model.role_binding import ALL_TENANTS, NO_TENANT, Scope
 
 if TYPE_CHECKING:
     from vgpumgr.app import App
@@ -28,11 +30,13 @@ class CallContext:
     """The app with its ledger and engine; ``scope`` are the tenants that the caller may see.
     ``begun`` hears of an operation (its id) once it is reserved, ``progress`` of the end of every
     VM's task, ``tell`` of the progress of a long one, ``planned`` of a plan (an item) before it is
-    carried out; all are called from threads.
+    carried out; all are called from threads. ``also`` are the scopes of the endpoint's other
+    permissions; None at the shell, where every permission is held.
     """
 
     app: App
     scope: Scope = ALL_TENANTS
+    also: Mapping[Permission, Scope] | None = None
     caller: Established | None = None
     begun: Callable[[str], None] = field(default=_silent)
     progress: Callable[[VmOutcome], None] = field(default=_silent)
@@ -65,6 +69,23 @@ class CallContext:
             reads = self.reads
             for name in names:
                 reads.vm(name)
+
+    def require_pool(self, name: str) -> None:
+        """NotFound where this is no pool that the caller may see."""
+        if not self.scope.is_all:
+            self.reads.pool(name)
+
+    def scope_of(self, permission: Permission) -> Scope:
+        """Where the caller holds one of the endpoint's other permissions."""
+        return ALL_TENANTS if self.also is None else self.also.get(permission, NO_TENANT)
+
+    def require_everywhere(self, permission: Permission, what: str) -> None:
+        """AccessRefused unless the permission is held in all tenants; ``what`` needs it."""
+        if not self.scope_of(permission).is_all:
+            raise AccessRefused(
+                f"{what} needs {permission} in all tenants",
+                next="vgpumgr auth whoami; an administrator can grant more",
+            )
 
     @contextmanager
     def changing(self) -> Iterator[Engine]:

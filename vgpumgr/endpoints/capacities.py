@@ -174,6 +174,7 @@ LIST_CAPACITY = Endpoint(
     kind="CapacityList",
     work=list_capacity,
     runs=Runs.WORKER,
+    scoped=True,
 )
 SHOW_FRAGMENTATION = Endpoint(
     name="capacity.fragmentation",
@@ -186,6 +187,7 @@ SHOW_FRAGMENTATION = Endpoint(
     kind="Fragmentation",
     work=show_fragmentation,
     runs=Runs.WORKER,
+    scoped=True,
 )
 
 ENDPOINTS: Sequence[Endpoint[Any, Any]] = (LIST_CAPACITY, SHOW_FRAGMENTATION)

@@ -12,6 +12,8 @@ from vgpumgr.model.formats import spanned
 from vgpumgr.model.vm import VmSpec
 
 if TYPE_CHECKING:
+    from vgpumgr.access.permission import Permission
+    from vgpumgr.endpoints.call_context import CallContext
     from vgpumgr.model.host import HostRecord
     from vgpumgr.model.ledger import Ledger
     from vgpumgr.spec import Documents
@@ -61,20 +63,34 @@ def checked(ledger: Ledger, text: bytes, source: str) -> Documents:
         return load(text, source, known_profiles=learned_profiles(ledger))
 
 
-def vm_documents(ledger: Ledger, asked: DocumentText) -> Documents:
-    """Documents of VMs, layouts and enrolled hosts; PoolsInFile where there are pools."""
+def vm_documents(
+    context: CallContext, asked: DocumentText, *, hosts: Permission, layouts: Permission
+) -> Documents:
+    """Documents of the caller's VMs, and of layouts and enrolled hosts, which need those
+    permissions; PoolsInFile where there are pools.
+    """
+    from vgpumgr.endpoints.own_documents import own_documents
+
+    ledger = context.app.ledger
     documents = documents_of(ledger, asked)
-    require_no_strangers(ledger, documents, asked.source)
     refuse_pools(documents, asked.source)
-    return documents
+    own = own_documents(context, documents, hosts=hosts, layouts=layouts)
+    require_no_strangers(ledger, own, asked.source)
+    return own
 
 
-def pool_documents(ledger: Ledger, asked: DocumentText) -> Documents:
-    """Documents of pools and enrolled hosts; UsageError where there are VMs or layouts."""
+def pool_documents(context: CallContext, asked: DocumentText, *, hosts: Permission) -> Documents:
+    """Documents of the caller's pools, and of enrolled hosts, which need that permission;
+    UsageError where there are VMs or layouts.
+    """
+    from vgpumgr.endpoints.own_documents import own_documents
+
+    ledger = context.app.ledger
     documents = documents_of(ledger, asked)
-    require_no_strangers(ledger, documents, asked.source)
     require_one_way(documents, asked.source)
-    return documents
+    own = own_documents(context, documents, hosts=hosts)
+    require_no_strangers(ledger, own, asked.source)
+    return own
 
 
 def vms_of(documents: Documents, source: str) -> tuple[VmSpec, ...]:

@@ -19,6 +19,7 @@ from vgpumgr.endpoints.documents import (
     vms_of,
 )
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result, Runs
+from vgpumgr.endpoints.own_documents import own_documents
 from vgpumgr.endpoints.plan_items import ExplanationItem, explanation_item
 from vgpumgr.endpoints.refreshed import refresh
 from vgpumgr.endpoints.shapes import Name
@@ -51,7 +52,20 @@ class ExplainVm:
 
 def explain_vm(context: CallContext, asked: ExplainVm) -> Result[ExplanationList]:
     """Why it waits in the queue, or how its last request was decided."""
+    _require_own(context, asked.name)
     return _answer([context.app.engine.explain_one(asked.name)])
+
+
+def _require_own(context: CallContext, name: str) -> None:
+    """NotFound unless the last request for a VM of the name was the caller's."""
+    reads, ledger = context.reads, context.app.ledger
+    if context.scope.is_all or any(each.name == name for each in reads.queue()):
+        return
+    last = next(iter(ledger.requests(vm=name, limit=1)), None)
+    if last is None or last not in reads.requests(vm=name, limit=1):
+        raise NotFound(
+            f"no VM {name} was ever requested", next=f"vgpumgr explain -f FILE --vm {name}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +81,8 @@ class ExplainDocuments(DocumentText):
 def explain_documents(context: CallContext, asked: ExplainDocuments) -> Result[ExplanationList]:
     """Where each VM would go by the last observation, or the rule that each GPU fails."""
     unread = refresh(context) if asked.refresh else None
-    specs = vms_of(documents_of(context.app.ledger, asked), asked.source)
+    documents = own_documents(context, documents_of(context.app.ledger, asked))
+    specs = vms_of(documents, asked.source)
     names = [spec.name for spec in specs]
     if asked.only and asked.only not in names:
         near = difflib.get_close_matches(asked.only, names, 1) or names[:1]
@@ -90,6 +105,7 @@ EXPLAIN_VM = Endpoint(
     kind="Explanation",
     work=explain_vm,
     runs=Runs.WORKER,
+    scoped=True,
 )
 EXPLAIN_DOCUMENTS = Endpoint(
     name="vm.explain",
@@ -102,6 +118,7 @@ EXPLAIN_DOCUMENTS = Endpoint(
     kind="Explanation",
     work=explain_documents,
     runs=Runs.WORKER,
+    scoped=True,
 )
 
 ENDPOINTS: Sequence[Endpoint[Any, Any]] = (EXPLAIN_VM, EXPLAIN_DOCUMENTS)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 from typing_extensions import TypedDict
 
 from vgpumgr.access.permission import Permission
+from vgpumgr.access.tenant_view import usage_within
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result
 from vgpumgr.endpoints.host_looks import Look, look_item
 from vgpumgr.endpoints.refreshed import refresh
+from vgpumgr.endpoints.refusal_items import own_vms
 from vgpumgr.endpoints.shapes import Time
 from vgpumgr.model.ledger_state import Freeze
 from vgpumgr.model.supply import GpuSupply, HostSupply, Usage
@@ -100,9 +102,24 @@ def show_map(context: CallContext, asked: MapRequest) -> Result[FleetMap]:
     ledger = context.app.ledger
     view = read_view(ledger)
     looks = {host.name: look_item(host) for host in view.hosts}
-    items = [seen_host_on_map(host, looks[host.name]) for host in build_fleet(view).hosts]
+    own = own_vms(context)
+    items = [
+        seen_host_on_map(host if own is None else _within(host, own), looks[host.name])
+        for host in build_fleet(view).hosts
+    ]
     frozen = freeze_item(ledger.frozen())
     return Result(answer={"name": "map", "frozen": frozen, "items": items}, error=unread)
+
+
+def _within(host: HostSupply, vms: Collection[str]) -> HostSupply:
+    """The host as somebody sees it whose VMs are these."""
+    gpus = tuple(
+        replace(each, usages=tuple(usage_within(usage, vms) for usage in each.usages))
+        if each.usages
+        else each
+        for each in host.gpus
+    )
+    return replace(host, gpus=gpus)
 
 
 def freeze_item(frozen: Freeze | None) -> FreezeItem | None:
@@ -212,6 +229,7 @@ SHOW_MAP = Endpoint(
     answers=FleetMap,
     kind="Map",
     work=show_map,
+    scoped=True,
 )
 
 ENDPOINTS = (SHOW_MAP,)

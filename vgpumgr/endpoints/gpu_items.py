@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict
 
 from vgpumgr import catalog
+from vgpumgr.access.tenant_view import gpu_for_tenant, usage_within
 from vgpumgr.endpoints.host_looks import Look, look_item
 from vgpumgr.endpoints.layout_items import GoalItem, goal_item
 from vgpumgr.endpoints.refusal_items import Refusals, refusals_item
@@ -180,11 +181,14 @@ def seen_gpus(ledger: Ledger) -> list[SeenGpu]:
     ]
 
 
-def gpu_item(seen: SeenGpu, *, types: bool = True) -> GpuItem:
-    """The JSON of a GPU.
+def gpu_item(seen: SeenGpu, vms: Collection[str] | None = None, *, types: bool = True) -> GpuItem:
+    """The JSON of a GPU; of its parts only those of ``vms`` are named, where these are given.
 
     ``types`` False leaves out what it could make: for a large fleet that takes a while.
     """
+    made = _types(seen.supply) if types else []
+    if vms is not None:
+        seen = _within(seen, vms)
     gpu, facts = seen.gpu, seen.gpu.facts
     foreign = [usage for usage in seen.supply.usages if usage.foreign] if seen.supply else []
     used = sum(len(each.slots) for each in seen.held) + sum(each.units for each in foreign)
@@ -203,7 +207,7 @@ def gpu_item(seen: SeenGpu, *, types: bool = True) -> GpuItem:
         "siblings": list(facts.siblings),
         "state": str(gpu.state),
         "state_why": gpu.state_why,
-        **refusals_item(seen.refusals),
+        **refusals_item(seen.refusals, vms),
         "health": str(facts.health),
         "health_detail": facts.health_detail,
         "conflict": catalog.contradiction(facts),
@@ -213,12 +217,22 @@ def gpu_item(seen: SeenGpu, *, types: bool = True) -> GpuItem:
         "units_used": min(used, gpu.units),
         **partitioning(seen),
         "fabric": _fabric(facts),
-        "types": _types(seen.supply) if types else [],
+        "types": made,
         "allocations": [
             {"vm": each.vm, "profile": each.profile, "device": each.device} for each in seen.held
         ],
         "foreign": [{"profile": each.profile, "what": each.foreign} for each in foreign],
     }
+
+
+def _within(seen: SeenGpu, vms: Collection[str]) -> SeenGpu:
+    """The GPU as somebody sees it whose VMs are these."""
+    supply = seen.supply
+    if supply is not None:
+        usages = tuple(usage_within(each, vms) for each in supply.usages)
+        supply = replace(supply, usages=usages)
+    held = [each for each in seen.held if each.vm in vms]
+    return replace(seen, gpu=gpu_for_tenant(seen.gpu), supply=supply, held=held)
 
 
 def partitioning(seen: SeenGpu) -> PartitioningItem:

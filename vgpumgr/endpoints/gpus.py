@@ -12,6 +12,7 @@ from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result
 from vgpumgr.endpoints.gpu_items import GpuItem, gpu_item, seen_gpus
 from vgpumgr.endpoints.refreshed import refresh
+from vgpumgr.endpoints.refusal_items import own_vms
 from vgpumgr.endpoints.shapes import ItemList, Name, Time
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import NotFound
@@ -35,7 +36,8 @@ def list_gpus(context: CallContext, asked: GpuFilter) -> Result[ItemList[GpuItem
     host = ledger.host(asked.host).name if asked.host else None
     unread = refresh(context, [host] if host else []) if asked.refresh else None
     found = (each for each in seen_gpus(ledger) if host in {None, each.gpu.host})
-    items = [gpu_item(each, types=asked.types) for each in found]
+    own = own_vms(context)
+    items = [gpu_item(each, own, types=asked.types) for each in found]
     return Result(answer={"items": items}, error=unread)
 
 
@@ -59,7 +61,7 @@ def show_gpu(context: CallContext, asked: OneGpu) -> Result[GpuItem]:
     if len(found) != 1:
         problem = "no GPU" if not found else "several GPUs match"
         raise NotFound(f"{problem} {name}", next="vgpumgr gpu list")
-    return Result(answer=gpu_item(found[0]))
+    return Result(answer=gpu_item(found[0], own_vms(context)))
 
 
 class AllocationItem(TypedDict):
@@ -102,7 +104,7 @@ def list_allocations(
     context: CallContext, asked: AllocationFilter
 ) -> Result[ItemList[AllocationItem]]:
     """What VMs hold of which GPU."""
-    rows = context.app.ledger.allocations(released=asked.released)
+    rows = context.reads.allocations(released=asked.released)
     return Result(answer={"items": [_allocation_item(each) for each in rows]})
 
 
@@ -121,6 +123,7 @@ LIST_GPUS = Endpoint(
     answers=ItemList[GpuItem],
     kind="GPUList",
     work=list_gpus,
+    scoped=True,
 )
 SHOW_GPU = Endpoint(
     name="gpu.show",
@@ -132,17 +135,19 @@ SHOW_GPU = Endpoint(
     answers=GpuItem,
     kind="GPU",
     work=show_gpu,
+    scoped=True,
 )
 LIST_ALLOCATIONS = Endpoint(
     name="allocation.list",
     method=HttpMethod.GET,
     path="/allocations",
-    permission=Permission.FLEET_READ,
+    permission=Permission.VM_READ,
     summary="What VMs hold of which GPU.",
     asks=AllocationFilter,
     answers=ItemList[AllocationItem],
     kind="AllocationList",
     work=list_allocations,
+    scoped=True,
 )
 
 ENDPOINTS = (LIST_GPUS, SHOW_GPU, LIST_ALLOCATIONS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from typing_extensions import TypedDict
@@ -88,9 +88,13 @@ class HostItem(Refusals, Look):
     unknown: list[UnreadPart]
 
 
-def host_item(host: HostRecord, refusals: Sequence[Refusal] = ()) -> HostItem:
-    """The JSON of a host; ``refusals`` are what the fleet refused."""
-    facts, own = host.facts, refusals_item(of_place(refusals, host.name, ""))
+def host_item(
+    host: HostRecord, refusals: Sequence[Refusal] = (), vms: Collection[str] | None = None
+) -> HostItem:
+    """The JSON of a host; ``refusals`` are what the fleet refused, told of for ``vms`` alone where
+    these are given.
+    """
+    facts, own = host.facts, refusals_item(of_place(refusals, host.name, ""), vms)
     state = host_state(host)
     helper = facts.versions.helper if facts else ""
     return {

@@ -15,6 +15,7 @@ from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
 from vgpumgr.endpoints.host_items import HostItem, host_item, probe_summary
 from vgpumgr.endpoints.refreshed import refresh
+from vgpumgr.endpoints.refusal_items import own_vms
 from vgpumgr.endpoints.shapes import ItemList, Labels, Name, matches, selector
 from vgpumgr.endpoints.tags import host_tag
 from vgpumgr.model.errors import (
@@ -61,20 +62,21 @@ def list_hosts(context: CallContext, asked: HostFilter) -> Result[ItemList[HostI
     """Hosts by name."""
     wanted = selector(asked.labels)
     unread = refresh(context) if asked.refresh else None
-    found = [each for each in context.app.ledger.hosts() if matches(each.labels, wanted)]
+    found = [each for each in context.reads.hosts() if matches(each.labels, wanted)]
     return Result(answer=host_list(context, found), error=unread)
 
 
 def show_host(context: CallContext, asked: OneHost) -> Result[HostItem]:
     """One host; NotFound suggests near names."""
-    ledger = context.app.ledger
-    return Result(answer=host_item(ledger.host(asked.name), ledger.refusals()))
+    record = context.reads.host(asked.name)
+    return Result(answer=host_item(record, context.app.ledger.refusals(), own_vms(context)))
 
 
 def host_list(context: CallContext, records: list[HostRecord]) -> ItemList[HostItem]:
     """The JSON of these hosts."""
     refusals = context.app.ledger.refusals() if records else ()
-    return {"items": [host_item(each, refusals) for each in records]}
+    own = own_vms(context)
+    return {"items": [host_item(each, refusals, own) for each in records]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,6 +278,7 @@ LIST_HOSTS = Endpoint(
     answers=ItemList[HostItem],
     kind="HostList",
     work=list_hosts,
+    scoped=True,
 )
 SHOW_HOST = Endpoint(
     name="host.show",
@@ -288,6 +291,7 @@ SHOW_HOST = Endpoint(
     kind="Host",
     tag=host_tag,
     work=show_host,
+    scoped=True,
 )
 PROBE_HOSTS = Endpoint(
     name="host.probe",

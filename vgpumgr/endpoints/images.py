@@ -73,7 +73,7 @@ class ImageRetirement:
 def list_images(context: CallContext, _: Nothing) -> Result[ItemList[ImageItem]]:
     """Every version of each."""
     vms, pools = context.reads.vms(), context.reads.pools()
-    items = [image_item(each, vms, pools) for each in context.app.ledger.images()]
+    items = [image_item(each, vms, pools) for each in context.reads.images()]
     return Result(answer={"items": items})
 
 
@@ -81,7 +81,7 @@ def show_image(context: CallContext, asked: OneImage) -> Result[ImageItem]:
     """One image."""
     from vgpumgr.engine.images.image_import import find
 
-    found = find(context.app.ledger.images(), asked.name)
+    found = find(context.reads.images(), asked.name)
     return Result(answer=image_of(context.reads, found))
 
 

@@ -36,6 +36,7 @@ SHOW_LEDGER = Endpoint(
     answers=LedgerItem,
     kind="Ledger",
     work=show_ledger,
+    scoped=True,
 )
 
 ENDPOINTS: Sequence[Endpoint[Any, Any]] = (SHOW_LEDGER,)

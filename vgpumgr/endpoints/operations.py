@@ -15,8 +15,16 @@ from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Run
 from vgpumgr.endpoints.outcomes import OutcomeItem, failure_of, outcome_item, outcome_result
 from vgpumgr.endpoints.shapes import Name, Time
 from vgpumgr.model.codec import to_plain
-from vgpumgr.model.errors import PartlyDone, VgpumgrError
-from vgpumgr.model.operation import FINAL_TASKS, OperationRecord, TaskRecord, TaskState
+from vgpumgr.model.errors import AccessRefused, PartlyDone, VgpumgrError
+from vgpumgr.model.operation import (
+    FINAL_TASKS,
+    LAYOUT,
+    SHELVE,
+    UNSHELVE,
+    OperationRecord,
+    TaskRecord,
+    TaskState,
+)
 
 if TYPE_CHECKING:
     from vgpumgr.engine.operations.operation_outcome import Outcome
@@ -86,7 +94,9 @@ class WholeOperation(OperationItem):
 def operation_status(
     ledger: Ledger, found: OperationRecord, tasks: tuple[TaskRecord, ...] | None = None
 ) -> OperationStatus:
-    """How it stands now; the tasks of one that has ended are not read for it."""
+    """How it stands now; the tasks of one that has ended are not read for it. ``tasks`` are those
+    that may be told of, all without it.
+    """
     from vgpumgr.engine.operations.operation_status import status
 
     if found.ended_at is not None:
@@ -129,15 +139,20 @@ class OperationList(TypedDict):
 
 def list_operations(context: CallContext, asked: OperationFilter) -> Result[OperationList]:
     """The operations that are asked for."""
-    ledger = context.app.ledger
+    reads = context.reads
     found = [
         each
-        for each in ledger.operations(open_only=asked.open)
+        for each in reads.operations(open_only=asked.open)
         if asked.since is None or each.started_at >= asked.since
     ]
     shown = found[: asked.limit] if asked.limit else found
-    items = [operation_item(each, operation_status(ledger, each)) for each in shown]
+    items = [operation_item(each, _status(context, each)) for each in shown]
     return Result(answer={"items": items, "more": len(found) > len(shown)})
+
+
+def _status(context: CallContext, found: OperationRecord) -> OperationStatus:
+    tasks = () if found.ended_at is not None else context.reads.tasks(found.id)
+    return operation_status(context.app.ledger, found, tasks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,10 +164,10 @@ class OneOperation:
 
 def show_operation(context: CallContext, asked: OneOperation) -> Result[WholeOperation]:
     """One operation with its tasks and their steps."""
-    ledger = context.app.ledger
-    found = ledger.operation(asked.id)
-    tasks = ledger.tasks(found.id)
-    how = operation_status(ledger, found, tasks)
+    reads = context.reads
+    found = reads.operation(asked.id)
+    tasks = reads.tasks(found.id)
+    how = operation_status(context.app.ledger, found, tasks)
     items: list[TaskItem] = [to_plain(task) for task in tasks]
     done = found.ended_at is not None
     whole: Any = {**operation_item(found, how), "done": done, "tasks": items}
@@ -161,16 +176,39 @@ def show_operation(context: CallContext, asked: OneOperation) -> Result[WholeOpe
 
 def resume_operation(context: CallContext, asked: OneOperation) -> Result[OutcomeItem]:
     """Look at the hosts first, then go on."""
+    whole_id = _own(context, asked.id)
     with context.changing() as engine:
-        outcome = engine.resume(asked.id)
+        outcome = engine.resume(whole_id)
     return outcome_result(outcome)
 
 
 def undo_operation(context: CallContext, asked: OneOperation) -> Result[OutcomeItem]:
     """Undo what is unfinished; what has finished stays."""
+    whole_id = _own(context, asked.id)
     with context.changing() as engine:
-        outcome = engine.undo(asked.id)
+        outcome = engine.undo(whole_id)
     return Result(answer=outcome_item(outcome), error=_left_undone(outcome))
+
+
+_TENANTS_VERBS = frozenset({"create", "delete", "change", "start", "stop"})
+_TENANTS_VERBS |= {SHELVE, UNSHELVE, LAYOUT}
+
+
+def _own(context: CallContext, id_: str) -> str:
+    """The id of an operation that the caller may act on: one that tenants can begin, on VMs of the
+    caller's tenants alone; NotFound, AccessRefused.
+    """
+    if context.scope.is_all:
+        return id_
+    found = context.reads.own_operation(id_)
+    others = {each.verb for each in context.reads.tasks(found.id)} - _TENANTS_VERBS
+    if others:
+        raise AccessRefused(
+            f"operation {found.id} is for users who may act in all tenants",
+            why=f"it has tasks to {', '.join(sorted(others))}",
+            next="ask an operator of the fleet",
+        )
+    return found.id
 
 
 def _left_undone(outcome: Outcome) -> VgpumgrError | None:
@@ -202,6 +240,7 @@ LIST_OPERATIONS = Endpoint(
     answers=OperationList,
     kind="OperationList",
     work=list_operations,
+    scoped=True,
 )
 SHOW_OPERATION = Endpoint(
     name="operation.show",
@@ -213,6 +252,7 @@ SHOW_OPERATION = Endpoint(
     answers=WholeOperation,
     kind="Operation",
     work=show_operation,
+    scoped=True,
 )
 RESUME_OPERATION = Endpoint(
     name="operation.resume",
@@ -225,6 +265,7 @@ RESUME_OPERATION = Endpoint(
     kind="Outcome",
     work=resume_operation,
     runs=Runs.OPERATION,
+    scoped=True,
 )
 UNDO_OPERATION = Endpoint(
     name="operation.undo",
@@ -237,6 +278,7 @@ UNDO_OPERATION = Endpoint(
     kind="Outcome",
     work=undo_operation,
     runs=Runs.OPERATION,
+    scoped=True,
 )
 
 ENDPOINTS = (LIST_OPERATIONS, SHOW_OPERATION, RESUME_OPERATION, UNDO_OPERATION)

@@ -24,7 +24,7 @@ from vgpumgr.endpoints.pool_items import PoolChanges, pool_changes
 
 def plan_pools(context: CallContext, asked: DocumentText) -> Result[PoolChanges]:
     """What applying them would change; what cannot be applied is raised."""
-    documents = pool_documents(context.app.ledger, asked)
+    documents = pool_documents(context, asked, hosts=Permission.HOST_READ)
     context.app.require_hosts()
     changes = [context.app.engine.pool_plan(each) for each in documents.pools]
     return Result(answer=pool_changes(changes))
@@ -32,12 +32,12 @@ def plan_pools(context: CallContext, asked: DocumentText) -> Result[PoolChanges]
 
 def apply_pools(context: CallContext, asked: DocumentText) -> Result[PoolChanges]:
     """Write the pools down: all that can be are looked at before the first."""
-    documents = pool_documents(context.app.ledger, asked)
+    documents = pool_documents(context, asked, hosts=Permission.HOST_WRITE)
     context.app.require_hosts()
     engine = context.app.engine
     for each in documents.pools:
         engine.pool_plan(each)
-    changes = [engine.put_pool(each) for each in documents.pools]
+    changes = [engine.put_pool(each, context.scope) for each in documents.pools]
     note = "serve creates the desktops; follow with: vgpumgr pool watch "
     notes = [f"{note}{shlex.quote(changes[0].pool)}"] if any(each.any for each in changes) else []
     return Result(answer=pool_changes(changes), notes=tuple(notes))
@@ -55,10 +55,9 @@ class NamedPools(TypedDict):
 
 def find_pools(context: CallContext, asked: DocumentText) -> Result[NamedPools]:
     """Which pools of the documents there are; UsageError where there are VMs or layouts, too."""
-    ledger = context.app.ledger
-    documents = documents_of(ledger, asked)
+    documents = documents_of(context.app.ledger, asked)
     require_one_way(documents, asked.source)
-    there = {each.name for each in ledger.pools()}
+    there = {each.name for each in context.reads.pools()}
     names = [each.name for each in documents.pools if each.name in there]
     return Result(
         answer={
@@ -80,6 +79,8 @@ PLAN_POOLS = Endpoint(
     kind="PoolPlan",
     work=plan_pools,
     runs=Runs.WORKER,
+    scoped=True,
+    also=(Permission.HOST_READ,),
 )
 APPLY_POOLS = Endpoint(
     name="pool.apply",
@@ -92,6 +93,8 @@ APPLY_POOLS = Endpoint(
     kind="PoolApply",
     work=apply_pools,
     runs=Runs.WORKER,
+    scoped=True,
+    also=(Permission.HOST_WRITE,),
 )
 FIND_POOLS = Endpoint(
     name="pool.find",
@@ -103,6 +106,7 @@ FIND_POOLS = Endpoint(
     answers=NamedPools,
     kind="NamedPools",
     work=find_pools,
+    scoped=True,
 )
 
 ENDPOINTS: Sequence[Endpoint[Any, Any]] = (PLAN_POOLS, APPLY_POOLS, FIND_POOLS)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vgpumgr.engine.pools.pool_apply import PoolChange
     from vgpumgr.engine.pools.pool_cycle import PoolForecast
     from vgpumgr.model.host import HostRecord
-    from vgpumgr.model.ledger import Ledger
+    from vgpumgr.model.scoped_reads import ScopedReads
 
 
 class RolloutItem(TypedDict):
@@ -159,11 +159,11 @@ def desktop_item(row: DesktopRecord, host: HostRecord | None = None) -> DesktopI
     }
 
 
-def whole_pool(ledger: Ledger, name: str) -> WholePool:
+def whole_pool(reads: ScopedReads, name: str) -> WholePool:
     """The JSON of a pool with its desktops and who waits. Raises NotFound."""
-    found = ledger.pool(name)
-    desktops, asks = ledger.desktops(), ledger.pool_asks()
-    hosts = {host.name: host for host in ledger.hosts()}
+    found = reads.pool(name)
+    desktops, asks = reads.desktops(), reads.pool_asks()
+    hosts = {host.name: host for host in reads.hosts()}
     return {
         **pool_item(found, desktops, asks),
         "items": [
@@ -173,7 +173,7 @@ def whole_pool(ledger: Ledger, name: str) -> WholePool:
         ],
         "moves": [
             {"name": each.vm, "to": each.host, "user": each.user, "why": each.why}
-            for each in ledger.logoff_moves()
+            for each in reads.logoff_moves()
             if any(row.pool == found.id and row.name == each.vm for row in desktops)
         ],
         "asks": [

@@ -40,15 +40,15 @@ class OnePool:
 
 def list_pools(context: CallContext, _: Nothing) -> Result[ItemList[PoolItem]]:
     """The pools with their desktops counted."""
-    ledger = context.app.ledger
-    desktops, asks = ledger.desktops(), ledger.pool_asks()
-    items = [pool_item(each, desktops, asks) for each in ledger.pools()]
+    reads = context.reads
+    desktops, asks = reads.desktops(), reads.pool_asks()
+    items = [pool_item(each, desktops, asks) for each in reads.pools()]
     return Result(answer={"items": items})
 
 
 def show_pool(context: CallContext, asked: OnePool) -> Result[WholePool]:
     """One pool."""
-    return Result(answer=whole_pool(context.app.ledger, asked.name))
+    return Result(answer=whole_pool(context.reads, asked.name))
 
 
 class SessionItem(TypedDict):
@@ -73,14 +73,15 @@ class PoolHistory:
 
 def list_sessions(context: CallContext, asked: PoolHistory) -> Result[ItemList[SessionItem]]:
     """The sessions, the newest first."""
-    ledger = context.app.ledger
-    sessions = ledger.pool_sessions(ledger.pool(asked.name).id, asked.last)
+    reads = context.reads
+    sessions = reads.pool_sessions(reads.pool(asked.name).id, asked.last)
     items: list[Any] = [{"name": each.desktop, **to_plain(each)} for each in sessions]
     return Result(answer={"items": items})
 
 
 def explain_pool(context: CallContext, asked: OnePool) -> Result[PoolTurn]:
     """Who waits and why, what could start, and what the next cycle would do."""
+    context.require_pool(asked.name)
     found = context.app.engine.pool_outlook(asked.name)
     return Result(answer=turn_of_pool(asked.name, found))
 
@@ -106,6 +107,7 @@ class PoolSizeItem(TypedDict):
 
 def scale_pool(context: CallContext, asked: ScalePool) -> Result[PoolSizeItem]:
     """Change how many desktops there are to be; one in use is never deleted for it."""
+    context.require_pool(asked.name)
     engine = context.app.engine
     done = engine.scale_pool(asked.name, least=asked.min, spare=asked.spare, most=asked.max)
     size = done.spec.size
@@ -131,6 +133,7 @@ class PoolState(TypedDict):
 
 def drain_pool(context: CallContext, asked: DrainPool) -> Result[PoolState]:
     """Drain it, or end that."""
+    context.require_pool(asked.name)
     context.app.engine.drain_pool(asked.name, on=not asked.off)
     return Result(answer={"name": asked.name, "state": "open" if asked.off else "draining"})
 
@@ -157,6 +160,7 @@ def push_image(context: CallContext, asked: PushImage) -> Result[PushedImage]:
 
     if not is_image(asked.image):
         raise UsageError(f"{asked.image!r} is not an image with its version: like cad@12")
+    context.require_pool(asked.name)
     rollout = context.app.engine.push_image(asked.name, asked.image).rollout
     return Result(
         answer={
@@ -169,6 +173,7 @@ def push_image(context: CallContext, asked: PushImage) -> Result[PushedImage]:
 
 def delete_pool(context: CallContext, asked: OnePool) -> Result[PoolState]:
     """Delete a pool that nobody uses; `serve` deletes its desktops."""
+    context.require_pool(asked.name)
     left = context.app.engine.delete_pool(asked.name)
     return Result(answer={"name": asked.name, "state": "gone" if left.closed_at else "leaving"})
 
@@ -195,6 +200,7 @@ class AssignmentItem(TypedDict):
 
 def assign_desktop(context: CallContext, asked: AssignDesktop) -> Result[AssignmentItem]:
     """Give the user a desktop, or queue the user for one."""
+    context.require_pool(asked.name)
     given = context.app.engine.assign_desktop(asked.name, asked.user, asked.groups)
     return Result(
         answer={
@@ -229,6 +235,7 @@ class Released(TypedDict):
 
 def release_desktop(context: CallContext, asked: ReleaseDesktop) -> Result[Released]:
     """End sessions and waiting."""
+    context.require_pool(asked.name)
     ended = context.app.engine.release_desktop(asked.name, asked.user, for_good=asked.for_good)
     desktops = [each.name for each in ended]
     return Result(answer={"name": asked.name, "user": asked.user, "desktops": desktops})
@@ -244,6 +251,7 @@ LIST_POOLS = Endpoint(
     answers=ItemList[PoolItem],
     kind="PoolList",
     work=list_pools,
+    scoped=True,
 )
 SHOW_POOL = Endpoint(
     name="pool.show",
@@ -256,6 +264,7 @@ SHOW_POOL = Endpoint(
     kind="Pool",
     tag=pool_tag,
     work=show_pool,
+    scoped=True,
 )
 LIST_SESSIONS = Endpoint(
     name="pool.history",
@@ -267,6 +276,7 @@ LIST_SESSIONS = Endpoint(
     answers=ItemList[SessionItem],
     kind="SessionList",
     work=list_sessions,
+    scoped=True,
 )
 EXPLAIN_POOL = Endpoint(
     name="pool.explain",
@@ -279,6 +289,7 @@ EXPLAIN_POOL = Endpoint(
     kind="PoolTurn",
     work=explain_pool,
     runs=Runs.WORKER,
+    scoped=True,
 )
 SCALE_POOL = Endpoint(
     name="pool.scale",
@@ -291,6 +302,7 @@ SCALE_POOL = Endpoint(
     kind="PoolSize",
     work=scale_pool,
     runs=Runs.WORKER,
+    scoped=True,
 )
 DRAIN_POOL = Endpoint(
     name="pool.drain",
@@ -303,6 +315,7 @@ DRAIN_POOL = Endpoint(
     kind="PoolState",
     work=drain_pool,
     runs=Runs.WORKER,
+    scoped=True,
 )
 PUSH_IMAGE = Endpoint(
     name="pool.push-image",
@@ -315,6 +328,7 @@ PUSH_IMAGE = Endpoint(
     kind="PushedImage",
     work=push_image,
     runs=Runs.WORKER,
+    scoped=True,
 )
 DELETE_POOL = Endpoint(
     name="pool.delete",
@@ -328,6 +342,7 @@ DELETE_POOL = Endpoint(
     tag=pool_tag,
     work=delete_pool,
     runs=Runs.WORKER,
+    scoped=True,
 )
 ASSIGN_DESKTOP = Endpoint(
     name="pool.assign",
@@ -340,6 +355,7 @@ ASSIGN_DESKTOP = Endpoint(
     kind="Assignment",
     work=assign_desktop,
     runs=Runs.WORKER,
+    scoped=True,
 )
 RELEASE_DESKTOP = Endpoint(
     name="pool.release",
@@ -352,6 +368,7 @@ RELEASE_DESKTOP = Endpoint(
     kind="Released",
     work=release_desktop,
     runs=Runs.WORKER,
+    scoped=True,
 )
 
 ENDPOINTS: Sequence[Endpoint[Any, Any]] = (

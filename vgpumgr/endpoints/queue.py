@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -104,7 +104,7 @@ def _why(entry: QueueEntry, wait: Wait | None, starts: bool) -> str:
 
 def list_queue(context: CallContext, _: Nothing) -> Result[ItemList[QueueItem]]:
     """The VMs that wait, by position, and the running ones that came through the queue."""
-    entries = context.app.ledger.queue()
+    entries = context.reads.queue()
     items = queue_items(entries, context.app.engine.queue_outlook() if entries else None)
     last = len(items) + 1
     items.sort(key=lambda item: item["position"] or last)
@@ -120,7 +120,7 @@ class QueuedVmName:
 
 def show_entry(context: CallContext, asked: QueuedVmName) -> Result[WholeQueueEntry]:
     """Every stay of a VM in the queue, the newest first."""
-    entries = [each for each in context.app.ledger.queue([asked.name]) if each.name == asked.name]
+    entries = [each for each in context.reads.queue([asked.name]) if each.name == asked.name]
     if not entries:
         raise NotFound(f"{asked.name} was never in the queue", next="vgpumgr queue list")
     items = queue_items(reversed(entries), context.app.engine.queue_outlook())
@@ -143,8 +143,21 @@ class CancelledVms(TypedDict):
 
 def cancel_queued(context: CallContext, asked: CancelQueued) -> Result[CancelledVms]:
     """Take them out: all, or none. A preempted VM stays shelved."""
+    _require_own(context, asked.names)
     context.app.writable_ledger.cancel_queued(asked.names)
     return Result(answer={"name": "queue", "vms": list(dict.fromkeys(asked.names))})
+
+
+def _require_own(context: CallContext, names: Iterable[str]) -> None:
+    """NotFound where one of these is not in the queue, as the caller may see it."""
+    if context.scope.is_all:
+        return
+    from vgpumgr.store.database.faults import not_found
+
+    there = {each.name for each in context.reads.queue()}
+    for name in names:
+        if name not in there:
+            raise not_found("queue", name, there)
 
 
 class QueueStartItem(TypedDict):
@@ -179,10 +192,12 @@ class QueueTurn(TypedDict):
 
 def explain_queue(context: CallContext, _: Nothing) -> Result[QueueTurn]:
     """Which VMs the next cycle would start, and why the others wait."""
-    return Result(answer=_turn_item(context.app.engine.queue_outlook()))
+    own = None if context.scope.is_all else {each.name for each in context.reads.queue()}
+    return Result(answer=_turn_item(context.app.engine.queue_outlook(), own))
 
 
-def _turn_item(turn: QueueDecision) -> QueueTurn:
+def _turn_item(turn: QueueDecision, own: Collection[str] | None) -> QueueTurn:
+    """The turn, of these VMs alone where they are given."""
     return {
         "name": "queue",
         "starts": [
@@ -192,6 +207,7 @@ def _turn_item(turn: QueueDecision) -> QueueTurn:
                 "preempts": list(each.preempts),
             }
             for each in turn.starts
+            if own is None or each.waiting.vm.name in own
         ],
         "waits": [
             {
@@ -204,6 +220,7 @@ def _turn_item(turn: QueueDecision) -> QueueTurn:
                 "ends": list(each.reservation.ends) if each.reservation else [],
             }
             for each in turn.waits
+            if own is None or each.waiting.vm.name in own
         ],
     }
 
@@ -219,6 +236,7 @@ LIST_QUEUE = Endpoint(
     kind="QueueList",
     work=list_queue,
     runs=Runs.WORKER,
+    scoped=True,
 )
 SHOW_ENTRY = Endpoint(
     name="queue.show",
@@ -231,6 +249,7 @@ SHOW_ENTRY = Endpoint(
     kind="QueueEntry",
     work=show_entry,
     runs=Runs.WORKER,
+    scoped=True,
 )
 CANCEL_QUEUED = Endpoint(
     name="queue.cancel",
@@ -242,6 +261,7 @@ CANCEL_QUEUED = Endpoint(
     answers=CancelledVms,
     kind="CancelledVMs",
     work=cancel_queued,
+    scoped=True,
 )
 EXPLAIN_QUEUE = Endpoint(
     name="queue.explain",
@@ -254,6 +274,7 @@ EXPLAIN_QUEUE = Endpoint(
     kind="QueueTurn",
     work=explain_queue,
     runs=Runs.WORKER,
+    scoped=True,
 )
 
 ENDPOINTS: Sequence[Endpoint[Any, Any]] = (LIST_QUEUE, SHOW_ENTRY, CANCEL_QUEUED, EXPLAIN_QUEUE)

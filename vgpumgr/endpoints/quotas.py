@@ -21,6 +21,7 @@ from vgpumgr.model.vm import NAME
 
 if TYPE_CHECKING:
     from vgpumgr.model.ledger import Ledger
+    from vgpumgr.model.scoped_reads import ScopedReads
 
 NO_LIMIT: Literal["none"] = "none"
 NoLimit = Literal["none"]
@@ -62,10 +63,10 @@ class QuotaItem(TypedDict):
     weight: float
 
 
-def quota_items(ledger: Ledger, tenant: str = "") -> list[QuotaItem]:
+def quota_items(reads: ScopedReads, tenant: str = "") -> list[QuotaItem]:
     """Every tenant that has a quota or holds something (or the one named), by name."""
-    quotas = {each.tenant: each for each in ledger.quotas()}
-    held = held_by_tenants(ledger.vms(), ledger.allocations(), ledger.gpus())
+    quotas = {each.tenant: each for each in reads.quotas()}
+    held = held_by_tenants(reads.vms(), reads.allocations(), reads.gpus())
     return [
         _item(quotas.get(name, Quota(tenant=name)), held.get(name, Amount()))
         for name in sorted({*quotas, *held})
@@ -89,7 +90,7 @@ def _item(quota: Quota, held: Amount) -> QuotaItem:
 
 def list_quotas(context: CallContext, _: Nothing) -> Result[ItemList[QuotaItem]]:
     """The tenants that have a quota or hold something."""
-    return Result(answer={"items": quota_items(context.app.ledger)})
+    return Result(answer={"items": quota_items(context.reads)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +132,7 @@ def set_quota(context: CallContext, asked: SetQuota) -> Result[ItemList[QuotaIte
         **limits,
     )
     ledger.set_quota(wanted)
-    return Result(answer={"items": quota_items(ledger, tenant)})
+    return Result(answer={"items": quota_items(context.reads, tenant)})
 
 
 def _changed(
@@ -175,6 +176,7 @@ LIST_QUOTAS = Endpoint(
     answers=ItemList[QuotaItem],
     kind="QuotaList",
     work=list_quotas,
+    scoped=True,
 )
 SET_QUOTA = Endpoint(
     name="quota.set",

@@ -12,11 +12,15 @@ if TYPE_CHECKING:
 
 
 def refresh(context: CallContext, hosts: Iterable[str] = ()) -> PartlyDone | None:
-    """Probe these hosts (all without names); the error where some could not be read."""
+    """Probe these hosts (all without names); the error where some could not be read, which says
+    why to who sees all tenants.
+    """
     app = context.app
     if not app.ledger.hosts():
         return None
     failed = app.engine.refresh(hosts).failed
+    if not context.scope.is_all:
+        return unread_error(tuple(sorted(failed)))
     return unread_error(tuple(f"{name}: {error.message}" for name, error in sorted(failed.items())))
 
 

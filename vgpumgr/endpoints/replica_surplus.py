@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vgpumgr.model.ledger import Ledger
+    from vgpumgr.model.scoped_reads import ScopedReads
     from vgpumgr.model.vm import VmSpec
 
 # As ``replicas`` numbers them: at least two digits.
@@ -15,9 +15,9 @@ _REPLICA = re.compile(r"(.+)-(\d{2,})")
 MOST_NAMED = 10
 
 
-def surplus_notes(ledger: Ledger, desired: Iterable[VmSpec]) -> tuple[str, ...]:
+def surplus_notes(reads: ScopedReads, desired: Iterable[VmSpec]) -> tuple[str, ...]:
     """They by name, and how to delete them; empty where there are none."""
-    left = surplus([spec.name for spec in desired], [vm.name for vm in ledger.vms()])
+    left = surplus([spec.name for spec in desired], [vm.name for vm in reads.vms()])
     if not left:
         return ()
     more = f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""

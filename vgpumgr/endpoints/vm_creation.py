@@ -13,6 +13,7 @@ from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.documents import checked
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result, Runs
 from vgpumgr.endpoints.outcomes import failure_of, outcome_item
+from vgpumgr.endpoints.own_documents import own_new_vm, own_vms, require_own_plan
 from vgpumgr.endpoints.plan_items import AppliedPlan, PlanItem, plan_item
 from vgpumgr.model.errors import Conflict, NoPlacement
 from vgpumgr.model.vm import VmSpec
@@ -46,7 +47,9 @@ def create_vm(context: CallContext, asked: CreateVm) -> Result[AppliedPlan]:
     specs = _new(context, asked)
     try:
         with context.changing() as engine:
-            done, outcome = engine.apply(specs)
+            done, outcome = engine.apply(
+                specs, show=lambda planned: require_own_plan(context, planned)
+            )
     except NoPlacement as error:
         error.next = "vgpumgr capacity"
         raise
@@ -61,9 +64,9 @@ def _new(context: CallContext, asked: CreateVm) -> tuple[VmSpec, ...]:
     text = json.dumps(_document(asked), ensure_ascii=False).encode(errors="surrogatepass")
     specs = checked(app.ledger, text, COMMAND_LINE).vms
     app.require_hosts()
-    if asked.name in {known.name for known in app.ledger.vms()}:
+    if asked.name in {known.name for known in context.reads.vms()}:
         raise Conflict(f"VM {asked.name} exists already", next=f"vgpumgr vm show {asked.name}")
-    return specs
+    return own_vms(context, [own_new_vm(context, each) for each in specs])
 
 
 def _document(asked: CreateVm) -> dict[str, Any]:
@@ -100,6 +103,7 @@ CREATE_VM = Endpoint(
     kind="Plan",
     work=create_vm,
     runs=Runs.OPERATION,
+    scoped=True,
 )
 PLAN_VM = Endpoint(
     name="vm.plan-new",
@@ -112,6 +116,7 @@ PLAN_VM = Endpoint(
     kind="Plan",
     work=plan_vm,
     runs=Runs.WORKER,
+    scoped=True,
 )
 
 ENDPOINTS: Sequence[Endpoint[Any, Any]] = (CREATE_VM, PLAN_VM)

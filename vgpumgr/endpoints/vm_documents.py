@@ -23,6 +23,7 @@ from vgpumgr.endpoints.documents import (
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result, Runs
 from vgpumgr.endpoints.layout_items import layout_plan_item
 from vgpumgr.endpoints.outcomes import failure_of, outcome_item
+from vgpumgr.endpoints.own_documents import require_own_plan
 from vgpumgr.endpoints.plan_items import AppliedPlan, PlanItem, plan_item
 from vgpumgr.endpoints.refreshed import unread_error
 from vgpumgr.endpoints.replica_surplus import surplus_notes
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
 
 def plan_vms(context: CallContext, asked: DocumentText) -> Result[PlanItem]:
     """Probe, and plan the VMs and layouts of the documents; nothing is changed."""
-    documents = vm_documents(context.app.ledger, asked)
+    documents = vm_documents(
+        context, asked, hosts=Permission.HOST_READ, layouts=Permission.LAYOUT_READ
+    )
     wanted = vms_of(documents, asked.source)
     context.app.require_hosts()
     layouts = _layouts(context, documents)
@@ -67,6 +70,8 @@ PLAN_VMS = Endpoint(
     kind="Plan",
     work=plan_vms,
     runs=Runs.WORKER,
+    scoped=True,
+    also=(Permission.HOST_READ, Permission.LAYOUT_READ),
 )
 
 
@@ -82,18 +87,21 @@ class ApplyVms(DocumentText):
 
 def apply_vms(context: CallContext, asked: ApplyVms) -> Result[AppliedPlan]:
     """All are reserved, or none; Conflict where a layout among the documents is not applied."""
-    ledger = context.app.ledger
-    documents = vm_documents(ledger, asked)
+    documents = vm_documents(
+        context, asked, hosts=Permission.HOST_WRITE, layouts=Permission.LAYOUT_WRITE
+    )
     wanted = vms_of(documents, asked.source)
     context.app.require_hosts()
     _require_layouts(asked.source, _layouts(context, documents))
+
+    def show(planned: Plan) -> None:
+        require_own_plan(context, planned)
+        context.planned(plan_item(planned))
+
     try:
         with context.changing() as engine:
             done, outcome = engine.apply(
-                wanted,
-                partial=asked.partial,
-                restart=asked.restart,
-                show=lambda planned: context.planned(plan_item(planned)),
+                wanted, partial=asked.partial, restart=asked.restart, show=show
             )
     except (Conflict, NoPlacement) as error:
         error.next = error.next.replace("-f FILE", typed_source(asked.source))
@@ -101,7 +109,7 @@ def apply_vms(context: CallContext, asked: ApplyVms) -> Result[AppliedPlan]:
     answer: Any = {**plan_item(done), **outcome_item(outcome)}
     return Result(
         answer=answer,
-        notes=(*surplus_notes(ledger, wanted), *_waiting_notes(context, outcome)),
+        notes=(*surplus_notes(context.reads, wanted), *_waiting_notes(context, outcome)),
         error=failure_of(outcome)
         or _without_place(done, len(wanted), asked.source)
         or unread_error(done.warnings),
@@ -123,7 +131,7 @@ def _waiting_notes(context: CallContext, outcome: Outcome) -> tuple[str, ...]:
     refused = [vm.vm for vm in outcome.vms if vm.error is not None]
     if not refused:
         return ()
-    rows = context.app.ledger.queue()
+    rows = context.reads.queue()
     waiting = {row.name for row in rows if row.state is QueueState.WAITING and row.name in refused}
     if not waiting:
         return ()
@@ -154,6 +162,8 @@ APPLY_VMS = Endpoint(
     kind="Apply",
     work=apply_vms,
     runs=Runs.OPERATION,
+    scoped=True,
+    also=(Permission.HOST_WRITE, Permission.LAYOUT_WRITE),
 )
 
 
@@ -170,24 +180,24 @@ class NamedVms(TypedDict):
 
 def find_vms(context: CallContext, asked: DocumentText) -> Result[NamedVms]:
     """Which VMs of the documents there are; PoolsInFile where there are pools."""
-    ledger = context.app.ledger
-    documents = documents_of(ledger, asked)
+    reads = context.reads
+    documents = documents_of(context.app.ledger, asked)
     refuse_pools(documents, asked.source)
     wanted = vms_of(documents, asked.source)
     names = {spec.name for spec in wanted}
-    known = [vm.name for vm in ledger.vms() if vm.name in names]
+    known = [vm.name for vm in reads.vms() if vm.name in names]
     answer: NamedVms = {
         "name": source_name(asked.source),
         "vms": known,
         "waiting": _never_made(context, names.difference(known)),
         "stays": what_stays(documents),
     }
-    return Result(answer=answer, notes=surplus_notes(ledger, wanted))
+    return Result(answer=answer, notes=surplus_notes(reads, wanted))
 
 
 def _never_made(context: CallContext, names: set[str]) -> list[str]:
     """The VMs that wait in the queue and were never made. A shelved VM leaves it when deleted."""
-    queue = context.app.ledger.queue()
+    queue = context.reads.queue()
     return [each.name for each in queue if each.name in names and each.state is QueueState.WAITING]
 
 
@@ -201,6 +211,7 @@ FIND_VMS = Endpoint(
     answers=NamedVms,
     kind="NamedVMs",
     work=find_vms,
+    scoped=True,
 )
 
 ENDPOINTS: Sequence[Endpoint[Any, Any]] = (PLAN_VMS, APPLY_VMS, FIND_VMS)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vgpumgr.model.defrag import LogoffMove
     from vgpumgr.model.domain import DomainFacts
     from vgpumgr.model.host import HostRecord
-    from vgpumgr.model.ledger import Ledger
+    from vgpumgr.model.scoped_reads import ScopedReads
 
 
 class VmGpu(TypedDict):
@@ -137,15 +137,15 @@ def _status(vm: VmRecord, power: str) -> str:
     return "down" if vm.running else "stopped"
 
 
-def vm_items(ledger: Ledger) -> list[VmItem]:
+def vm_items(reads: ScopedReads) -> list[VmItem]:
     """Our VMs, then the foreign domains of the last observation."""
     held: dict[str, list[Allocation]] = {}
-    for allocation in ledger.allocations():
+    for allocation in reads.allocations():
         held.setdefault(allocation.vm_id, []).append(allocation)
     moves: dict[str, list[LogoffMove]] = {}
-    for move in ledger.logoff_moves():
+    for move in reads.logoff_moves():
         moves.setdefault(move.vm_id, []).append(move)
-    vms, hosts = ledger.vms(), ledger.hosts()
+    vms, hosts = reads.vms(), reads.hosts()
     states = observed_states(hosts)
     looks = {host.name: look_item(host) for host in hosts}
     ours = {(vm.host, vm.name) for vm in vms}

@@ -38,9 +38,9 @@ class VmFilter:
 def list_vms(context: CallContext, asked: VmFilter) -> Result[ItemList[VmItem]]:
     """The VMs; a note counts those in the queue."""
     unread = refresh(context) if asked.refresh else None
-    ledger, wanted = context.app.ledger, selector(asked.labels)
-    items = [item for item in vm_items(ledger) if matches(item["labels"], wanted)]
-    waiting = sum(each.state is QueueState.WAITING for each in ledger.queue())
+    reads, wanted = context.reads, selector(asked.labels)
+    items = [item for item in vm_items(reads) if matches(item["labels"], wanted)]
+    waiting = sum(each.state is QueueState.WAITING for each in reads.queue())
     note = f"{counted(waiting, 'VM')} in the queue: vgpumgr queue list"
     return Result(answer={"items": items}, notes=(note,) if waiting else (), error=unread)
 
@@ -55,6 +55,7 @@ LIST_VMS = Endpoint(
     answers=ItemList[VmItem],
     kind="VMList",
     work=list_vms,
+    scoped=True,
 )
 
 
@@ -67,9 +68,9 @@ class OneVm:
 
 def show_vm(context: CallContext, asked: OneVm) -> Result[VmItem]:
     """One VM; NotFound suggests near names."""
-    ledger = context.app.ledger
-    found = ledger.vm(asked.name)
-    item = next((item for item in vm_items(ledger) if item["id"] == found.id), None)
+    reads = context.reads
+    found = reads.vm(asked.name)
+    item = next((item for item in vm_items(reads) if item["id"] == found.id), None)
     if item is None:
         raise NotFound(f"VM {asked.name} is deleted", next="vgpumgr vm list")
     return Result(answer=item)
@@ -86,6 +87,7 @@ SHOW_VM = Endpoint(
     kind="VM",
     tag=vm_tag,
     work=show_vm,
+    scoped=True,
 )
 
 
@@ -98,6 +100,7 @@ class DomainXml(TypedDict):
 
 def show_xml(context: CallContext, asked: OneVm) -> Result[DomainXml]:
     """The domain XML from libvirt on the host."""
+    context.require_vms([asked.name])
     xml = context.app.engine.domain_xml(asked.name)
     return Result(answer={"name": asked.name, "xml": xml})
 
@@ -113,6 +116,7 @@ SHOW_XML = Endpoint(
     kind="DomainXML",
     work=show_xml,
     runs=Runs.WORKER,
+    scoped=True,
 )
 
 
@@ -183,6 +187,7 @@ def _power(
     users: bool = False,
 ) -> Result[OutcomeItem]:
     """``users``: those at work there are cut off by it."""
+    context.require_vms(names)
     once = tuple(dict.fromkeys(names))
     there = context.app.engine.users_on(once) if users else ()
     with context.changing() as engine:
@@ -202,6 +207,7 @@ def _power_endpoint(verb: str, asks: type[Any], work: Any, summary: str) -> Endp
         kind="Outcome",
         work=work,
         runs=Runs.OPERATION,
+        scoped=True,
         size=lambda asked: len(asked.names),
     )
 
@@ -225,7 +231,7 @@ class DeleteVms:
 def delete_vms(context: CallContext, asked: DeleteVms) -> Result[OutcomeItem]:
     """Delete VMs; NotFound where one is none, and nothing is changed."""
     for name in asked.names:
-        context.app.ledger.vm(name)
+        context.reads.vm(name)
     names = tuple(dict.fromkeys(asked.names))
     with context.changing() as engine:
         outcome = engine.delete(names, keep_disks=asked.keep_disks, force=asked.force)
@@ -243,6 +249,7 @@ DELETE_VMS = Endpoint(
     kind="Outcome",
     work=delete_vms,
     runs=Runs.OPERATION,
+    scoped=True,
     size=lambda asked: len(asked.names),
 )
 
@@ -264,12 +271,12 @@ class DeletedVms(TypedDict):
 
 def preview_delete(context: CallContext, asked: VmNames) -> Result[DeletedVms]:
     """What deleting these VMs takes; NotFound where one is none."""
-    ledger = context.app.ledger
+    reads = context.reads
     for name in asked.names:
-        ledger.vm(name)
+        reads.vm(name)
     names = list(dict.fromkeys(asked.names))
     wanted = set(names)
-    volumes = [f"{pool}/{n}" for vm in ledger.vms() if vm.name in wanted for pool, n in vm.volumes]
+    volumes = [f"{pool}/{n}" for vm in reads.vms() if vm.name in wanted for pool, n in vm.volumes]
     return Result(answer={"name": "delete", "vms": names, "volumes": volumes})
 
 
@@ -283,6 +290,7 @@ PREVIEW_DELETE = Endpoint(
     answers=DeletedVms,
     kind="DeletedVMs",
     work=preview_delete,
+    scoped=True,
 )
 
 ENDPOINTS = (

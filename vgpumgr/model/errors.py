@@ -118,6 +118,12 @@ class InUse(Conflict):
     code = "conflict.in-use"
 
 
+class NameTaken(Conflict):
+    """Names are unique in the fleet, and this one is given, whoever may see to what."""
+
+    code = "conflict.name-taken"
+
+
 class UnknownHostKey(Conflict):
     """A host shows an SSH key, and it is not known whether that is right; ``fingerprint`` is it."""
 

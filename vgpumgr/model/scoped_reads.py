@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -98,6 +98,9 @@ class ScopedReads(Protocol):
     def operation(self, operation_id: str) -> OperationRecord:
         """One of them by id or unique prefix; NotFound otherwise."""
 
+    def own_operation(self, operation_id: str) -> OperationRecord:
+        """The same where no VM of others is in it; AccessRefused otherwise."""
+
     def tasks(self, operation_id: str) -> tuple[TaskRecord, ...]:
         """The tasks of one of them (its whole id) with their steps, without those of other
         tenants' VMs.
@@ -135,5 +138,7 @@ class ScopedReads(Protocol):
     def images(self) -> tuple[ImageRecord, ...]:
         """Every image, by name and age."""
 
-    def redacted(self, value: V) -> V:
-        """A value (or error) that was computed over the whole fleet, without names of others."""
+    def redacted(self, value: V, said: Collection[str] = ()) -> V:
+        """A value (or error) that was computed over the whole fleet, without names of others,
+        and without addresses of hosts; what the asker ``said`` stays.
+        """

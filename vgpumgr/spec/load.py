@@ -55,7 +55,7 @@ KINDS: Mapping[str, type[Model]] = MappingProxyType(
 @dataclass(frozen=True, slots=True)
 class Documents:
     """What a file asks for, in its order, replicas and counts expanded. ``lines`` is where the
-    document of a kind and name begins.
+    document of a kind and name begins, ``of_no_tenant`` are the VMs and pools that name no tenant.
     """
 
     vms: tuple[VmSpec, ...] = ()
@@ -64,6 +64,7 @@ class Documents:
     layouts: tuple[LayoutSpec, ...] = ()
     pools: tuple[PoolSpec, ...] = ()
     lines: Mapping[tuple[str, str], int] = field(default_factory=dict, compare=False)
+    of_no_tenant: frozenset[tuple[str, str]] = field(default=frozenset(), compare=False)
 
 
 def load(data: bytes | str, source: str, known_profiles: frozenset[str] = frozenset()) -> Documents:
@@ -86,6 +87,7 @@ def load(data: bytes | str, source: str, known_profiles: frozenset[str] = frozen
         layouts=tuple(reader.layouts),
         pools=tuple(reader.pools),
         lines=reader.lines,
+        of_no_tenant=frozenset(reader.of_no_tenant),
     )
 
 
@@ -116,6 +118,7 @@ class _Reader:
     layouts: list[LayoutSpec] = field(default_factory=list)
     pools: list[PoolSpec] = field(default_factory=list)
     lines: dict[tuple[str, str], int] = field(default_factory=dict)
+    of_no_tenant: set[tuple[str, str]] = field(default_factory=set)
     _vms: list[VmModel] = field(default_factory=list)
     _vm_count: int = 0
     _named: dict[tuple[str, str], FileMark] = field(default_factory=dict)
@@ -141,6 +144,8 @@ class _Reader:
     def _keep(self, model: Model, tree: YamlTree) -> None:
         names = model.names() if isinstance(model, VmModel) else [model.name]
         self.lines.update(((model.kind, name), tree.start.line) for name in names)
+        if "tenant" not in model.model_fields_set:
+            self.of_no_tenant.update((model.kind, name) for name in names)
         match model:
             case VmModel():
                 self._keep_vm(model, tree)

@@ -9,22 +9,29 @@ from vgpumgr.engine.desktops.pool_size import conflict, serving_pool
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.desktop import Booking, PoolRecord
 from vgpumgr.model.errors import Conflict, NotFound, UsageError
+from vgpumgr.model.role_binding import ALL_TENANTS, Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookingRequest:
-    """``count`` desktops of ``profile`` for ``group``, from ``start`` to before ``end``."""
+    """``count`` desktops of ``profile`` for ``group``, from ``start`` to before ``end``, in a pool
+    of one of the tenants of ``scope``.
+    """
 
     group: str
     profile: str
     count: int
     start: float
     end: float
+    scope: Scope = ALL_TENANTS
 
 
-def serving(context: EngineContext, group: str, profile: str) -> PoolRecord:
-    """The pool that serves such a booking; NotFound says what there is instead."""
-    pools = {each.spec.name: each for each in context.ledger.pools() if not each.closing}
+def serving(
+    context: EngineContext, group: str, profile: str, scope: Scope = ALL_TENANTS
+) -> PoolRecord:
+    """The pool of these tenants that serves such a booking; NotFound says what there is instead."""
+    own = (each for each in context.ledger.pools() if each.spec.desktop.tenant in scope)
+    pools = {each.spec.name: each for each in own if not each.closing}
     wanted = Booking(id="", group=group, profile=profile, count=1, start=0.0, end=0.0)
     found = serving_pool(wanted, [each.spec for each in pools.values()])
     if found is not None:
@@ -46,7 +53,7 @@ def book(context: EngineContext, request: BookingRequest) -> Booking:
             "a booking ends after it began, and after now",
             next="write a later --to; times without an offset are by the pool's time zone",
         )
-    pool = serving(context, request.group, request.profile)
+    pool = serving(context, request.group, request.profile, request.scope)
     made = Booking(
         id=context.new_uuid()[:8],
         group=request.group,

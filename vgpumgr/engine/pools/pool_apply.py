@@ -11,8 +11,9 @@ from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.pools.pool_changes import refuse_image, with_image
 from vgpumgr.model.desktop import PoolRecord
-from vgpumgr.model.errors import Conflict, NoPlacement, QuotaExceeded
+from vgpumgr.model.errors import Conflict, NameTaken, NoPlacement, QuotaExceeded
 from vgpumgr.model.pool import PoolSpec
+from vgpumgr.model.role_binding import ALL_TENANTS, Scope
 
 # What only desktops that are made from now on have.
 _LATER = frozenset({"desktop", "naming"})
@@ -46,12 +47,16 @@ def plan(context: EngineContext, spec: PoolSpec) -> PoolChange:
     return PoolChange(pool=spec.name, changes=tuple(changes(before.spec, spec)), warnings=warnings)
 
 
-def put(context: EngineContext, spec: PoolSpec) -> PoolChange:
-    """Write the pool down; `serve` does the rest."""
+def put(context: EngineContext, spec: PoolSpec, scope: Scope = ALL_TENANTS) -> PoolChange:
+    """Write the pool down; `serve` does the rest. NameTaken where there is one of that name which
+    is of no tenant of ``scope``.
+    """
 
     def attempt() -> PoolChange:
         change, before = plan(context, spec), _there(context, spec.name)
         now = context.clock.now()
+        if before is not None and before.spec.desktop.tenant not in scope:
+            raise NameTaken(f"the name {spec.name} is taken", next="give the pool another name")
         if before is None:
             made = PoolRecord(id=context.new_uuid(), spec=spec, created_at=now)
             context.ledger.put_pool(made)

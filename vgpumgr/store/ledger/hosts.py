@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -220,6 +220,12 @@ _NAMED = READ.where(_OPEN, host.c.name == bindparam("in_host"))
 def list_hosts(connection: Connection) -> tuple[HostRecord, ...]:
     """Every enrolled host, by name."""
     return tuple(map(from_row, connection.execute(_EVERY).all()))
+
+
+def list_addresses(connection: Connection) -> Mapping[str, str]:
+    """The address of every enrolled host, by its name."""
+    query = select(host.c.name, host.c.address).where(_OPEN)
+    return {row.name: row.address for row in connection.execute(query)}
 
 
 def get_host(connection: Connection, name: str) -> HostRecord:

@@ -20,7 +20,7 @@ from vgpumgr.model.desktop import (
     PastSession,
     PoolRecord,
 )
-from vgpumgr.model.errors import NotFound, VgpumgrError
+from vgpumgr.model.errors import AccessRefused, NotFound, VgpumgrError
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.history import AuditRecord, RequestRecord
 from vgpumgr.model.host import HostRecord
@@ -47,7 +47,7 @@ from vgpumgr.store.ledger import (
     vms,
 )
 from vgpumgr.store.ledger.tenant_filters import Condition, within
-from vgpumgr.store.schema import desktop, pool, pool_ask, pool_session, request
+from vgpumgr.store.schema import booking, desktop, operation, pool, pool_ask, pool_session, request
 from vgpumgr.store.schema import queue as queue_table
 from vgpumgr.store.schema import vm as vm_table
 
@@ -185,6 +185,17 @@ class SqlScopedReads:
         with self._read() as connection:
             return self._operation(connection, operation_id)
 
+    def own_operation(self, operation_id: str) -> OperationRecord:
+        """The same where no VM of others is in it; AccessRefused otherwise."""
+        with self._read() as connection:
+            found = self._operation(connection, operation_id)
+            if not self._scope.is_all and operations.without_tenant(connection, [found.id]):
+                raise AccessRefused(
+                    f"operation {found.id} is on VMs of other tenants, too",
+                    next="ask an operator of the fleet",
+                )
+            return found
+
     def _operation(self, connection: Connection, operation_id: str) -> OperationRecord:
         found = operations.get_operation(
             connection, operation_id, within=self._within("operations")
@@ -266,18 +277,21 @@ class SqlScopedReads:
         """Every enrolled host, by name."""
         with self._read() as connection:
             found = hosts.list_hosts(connection)
-            return tuple(self._host(connection, each) for each in found)
+            return self._hosts(connection, found)
 
     def host(self, name: str) -> HostRecord:
         """One host; NotFound suggests near names."""
         with self._read() as connection:
-            return self._host(connection, hosts.get_host(connection, name))
+            return self._hosts(connection, (hosts.get_host(connection, name),))[0]
 
-    def _host(self, connection: Connection, record: HostRecord) -> HostRecord:
+    def _hosts(
+        self, connection: Connection, records: tuple[HostRecord, ...]
+    ) -> tuple[HostRecord, ...]:
         if self._scope.is_all:
-            return record
-        own = vms.list_vms(connection, record.name, within=self._within("VMs"))
-        return host_for_tenant(record, frozenset(each.id for each in own))
+            return records
+        own = vms.list_vms(connection, within=self._within("VMs"))
+        ids = frozenset(each.id for each in own)
+        return tuple(host_for_tenant(each, ids) for each in records)
 
     def gpus(self, host: str | None = None) -> tuple[GpuRecord, ...]:
         """GPUs, of one host or of all."""
@@ -293,10 +307,12 @@ class SqlScopedReads:
 
     # Texts
 
-    def redacted(self, value: V) -> V:
-        """A value (or error) that was computed over the whole fleet, without names of others."""
+    def redacted(self, value: V, said: Collection[str] = ()) -> V:
+        """A value (or error) that was computed over the whole fleet, without names of others,
+        and without addresses of hosts; what the asker ``said`` stays.
+        """
         with self._read() as connection:
-            clean = self._redaction(connection, value)
+            clean = self._redaction(connection, value).knowing(said)
             return clean.error(value) if isinstance(value, VgpumgrError) else clean.value(value)
 
     def _without(self, connection: Connection, found: tuple[R, ...], text: str) -> tuple[R, ...]:
@@ -311,7 +327,11 @@ class SqlScopedReads:
         """What takes other tenants' names out of a value's texts."""
         if self._scope.is_all:
             return Redaction()
-        return Redaction.of(self._scope, _known(connection, names_in(value)))
+        names = names_in(value)
+        if not names:
+            return Redaction()
+        addresses = hosts.list_addresses(connection)
+        return Redaction.of(self._scope, _known(connection, names), addresses)
 
 
 _NAMED = (
@@ -319,7 +339,12 @@ _NAMED = (
     (select(request.c.vm, request.c.tenant), request.c.vm),
     (select(queue_table.c.name, queue_table.c.tenant), queue_table.c.name),
     (select(pool.c.name, pool.c.tenant), pool.c.name),
+    (select(booking.c.id, booking.c.tenant), booking.c.id),
     (select(desktop.c.name, pool.c.tenant).join(pool, pool.c.id == desktop.c.pool), desktop.c.name),
+    (
+        select(operation.c.started_by, operation.c.vm_tenant).where(operation.c.ended_at.is_(None)),
+        operation.c.started_by,
+    ),
     *(
         (select(table.c.user_name, pool.c.tenant).join(pool, pool.c.id == table.c.pool), it)
         for table, it in (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import Select, and_, exists, or_, select, true
+from sqlalchemy import Select, and_, exists, or_, select
 from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.role_binding import Scope
@@ -29,6 +29,7 @@ from vgpumgr.store.schema import (
     ticket,
     vm,
 )
+from vgpumgr.store.schema.columns import ALL_ROWS
 
 Condition = ColumnElement[bool]
 Filter = Callable[[Scope], Condition]
@@ -36,7 +37,7 @@ Filter = Callable[[Scope], Condition]
 
 def within(kind: str, scope: Scope) -> Condition:
     """The condition on rows of a kind; none for all tenants."""
-    return true() if scope.is_all else FILTERS[kind](scope)
+    return ALL_ROWS if scope.is_all else FILTERS[kind](scope)
 
 
 def of_tenants(column: ColumnElement[str], scope: Scope) -> Condition:

@@ -25,7 +25,7 @@ from vgpumgr.endpoints.endpoint import AnyEndpoint
 from vgpumgr.endpoints.registry import ENDPOINTS
 from vgpumgr.model.actor import Actor, acting
 from vgpumgr.model.api_request import RequestKey, working_for
-from vgpumgr.model.codec import from_plain
+from vgpumgr.model.codec import from_plain, to_plain
 from vgpumgr.model.errors import (
     AccessRefused,
     NameTaken,
@@ -100,7 +100,7 @@ def _told(context: CallContext, call: Call, asked: object) -> dict[str, Any]:
     try:
         return reads.redacted(to_json(endpoint, endpoint.work(told, asked)))
     except (NotFound, NameTaken) as error:
-        raise reads.redacted(error, names_in(call.asked)) from None
+        raise reads.redacted(error, names_in(json.dumps(to_plain(call.asked)))) from None
     except VgpumgrError as error:
         raise reads.redacted(error) from None
 

@@ -36,13 +36,6 @@ GETS = [
 ]
 POWER = ("/vms:start", "/vms:stop", "/vms:reboot")
 BY_NAMES = ("/vms:preview-delete", "/vms:delete", "/queue:cancel", *POWER)
-    "/vms:preview-delete",
-    "/queue:cancel",
-    "/vms:start",
-    "/vms:stop",
-    "/vms:reboot",
-    "/vms:delete",
-)
 BY_NAME = {
     "/pools/{name}:scale": {"min": 1},
     "/pools/{name}:drain": {},

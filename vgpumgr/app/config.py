@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
@@ -101,6 +102,11 @@ TICKET_S = 60.0
 INTERRUPTED_S = 900.0
 QUARANTINE_AFTER = 3
 MAX_REFUSALS = 1000
+BACKUP_EVERY_S = 6 * 3600.0
+BACKUP_KEEP = 14
+MAX_BACKUPS = 10_000
+_SPAN = re.compile(r"([0-9]{1,5})(m|h|d)")
+_SPAN_S = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 CERTIFICATE_USERS = ("email", "uri", "cn", "fingerprint")
 
 
@@ -131,6 +137,8 @@ class Config:
     A ticket waits ``ticket_s`` for its viewer, an operation that a person interrupted
     ``interrupted_s`` for that person. After ``quarantine_after`` refusals a GPU is quarantined, a
     host cordoned; 0: never. ``mix`` are the requests that are expected, read when they are needed.
+    Every ``backup_every`` seconds `serve` writes a backup to the folder ``backup_to`` (None: it
+    writes none), of which ``backup_keep`` stay.
     ``api_listen`` is ``HOST:PORT`` of the API over TLS, the files next to it are PEM.
     ``auth_oidc_*`` are an identity provider for logins (no issuer: none), ``auth_certificate_user``
     the part of a client certificate that names its user (empty: certificates log in no user).
@@ -151,6 +159,9 @@ class Config:
     interrupted_s: float = INTERRUPTED_S
     quarantine_after: int = QUARANTINE_AFTER
     mix: Declared | None = None
+    backup_to: Path | None = None
+    backup_every: float = BACKUP_EVERY_S
+    backup_keep: int = BACKUP_KEEP
     api_socket: Path | None = None
     api_listen: str = ""
     api_certificate: Path | None = None
@@ -227,6 +238,9 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
         interrupted_s=_number(settings, "interrupted_s", INTERRUPTED_S, or_none=True),
         quarantine_after=_refusals(settings),
         mix=Declared(settings[MIX].text, settings[MIX].source) if MIX in settings else None,
+        backup_to=_folder(settings, "backup_to"),
+        backup_every=_span(settings, "backup_every", BACKUP_EVERY_S),
+        backup_keep=_backups(settings),
         api_socket=_path(texts, "api_socket"),
         api_listen=texts.get("api_listen", ""),
         api_certificate=_path(texts, "api_certificate"),
@@ -344,6 +358,37 @@ def _refusals(settings: Mapping[str, _Setting]) -> int:
         return QUARANTINE_AFTER
     if not setting.text.isdecimal() or int(setting.text) > MAX_REFUSALS:
         setting.refuse("quarantine_after", f"is not a whole number up to {MAX_REFUSALS}")
+    return int(setting.text)
+
+
+def _folder(settings: Mapping[str, _Setting], key: str) -> Path | None:
+    """A place that is the same for every process, wherever it was started."""
+    setting = settings.get(key)
+    if setting is None or not setting.text:
+        return None
+    if not setting.text.startswith("/"):
+        setting.refuse(key, "is not an absolute path", next=f"{key}: /srv/backups")
+    return Path(setting.text)
+
+
+def _span(settings: Mapping[str, _Setting], key: str, default: float) -> float:
+    """``6h`` as seconds: from a minute to a year."""
+    setting = settings.get(key)
+    if setting is None:
+        return default
+    found = _SPAN.fullmatch(setting.text)
+    seconds = int(found[1]) * _SPAN_S[found[2]] if found else 0.0
+    if not 60 <= seconds <= 366 * 86_400:
+        setting.refuse(key, "is not a time from 1m to 366d", next=f"{key}: 6h")
+    return seconds
+
+
+def _backups(settings: Mapping[str, _Setting]) -> int:
+    setting = settings.get("backup_keep")
+    if setting is None:
+        return BACKUP_KEEP
+    if not setting.text.isdecimal() or not 1 <= int(setting.text) <= MAX_BACKUPS:
+        setting.refuse("backup_keep", f"is not a whole number from 1 to {MAX_BACKUPS}")
     return int(setting.text)
 
 

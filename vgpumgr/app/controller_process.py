@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vgpumgr import API_VERSION
+from vgpumgr.app.backup_schedule import scheduled_backups
 from vgpumgr.app.composition import App
 from vgpumgr.app.config import Config, Unasked
 from vgpumgr.app.console_proxy import ticket_service
@@ -179,9 +180,12 @@ class ControllerProcess:
 
     @contextmanager
     def _beside(self, app: App) -> Iterator[None]:
-        """What is done while hosts are reconciled: tickets are given, the trail is sealed."""
-        sealing = trail_sealer(app.writable_ledger, self._config.keys_dir, self._emit)
-        with sealing, self._tickets(app):
+        """What is done while hosts are reconciled: tickets are given, the trail is sealed, the
+        ledger is backed up.
+        """
+        ledger = app.writable_ledger
+        sealing = trail_sealer(ledger, self._config.keys_dir, self._emit)
+        with sealing, scheduled_backups(ledger, self._config, self._emit), self._tickets(app):
             yield
 
     def _tickets(self, app: App) -> AbstractContextManager[None]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vgpumgr.model.ledger_state import (
         Backup,
         BackupFacts,
+        KeptBackup,
         LedgerCheck,
         LedgerMoved,
         LedgerProblem,
@@ -26,6 +27,20 @@ def back_up(config: Config, path: Path) -> Backup:
     from vgpumgr.store.admin import maintenance
 
     return maintenance.back_up(config.ledger, path)
+
+
+def keep_backup(config: Config, folder: Path, at: float) -> Backup:
+    """A backup in the folder of the setting ``backup_to``, of which ``backup_keep`` stay."""
+    from vgpumgr.store.admin import maintenance
+
+    return maintenance.keep_backup(config.ledger, folder, config.backup_keep, at)
+
+
+def kept_backups(folder: Path, fleet: str) -> tuple[KeptBackup, ...]:
+    """The backups of this fleet in a folder, the oldest first."""
+    from vgpumgr.store.admin import kept_backups
+
+    return kept_backups.kept_backups(folder, fleet)
 
 
 def restore(config: Config, path: Path, confirm: Callable[[BackupFacts], None]) -> LedgerRestored:

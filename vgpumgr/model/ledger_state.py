@@ -63,6 +63,18 @@ class Backup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptBackup:
+    """A backup made on schedule: when it was begun (Unix seconds), its size in bytes, and whether
+    the file is this user's own.
+    """
+
+    path: Path
+    at: float
+    size: int
+    own: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BackupFacts:
     """What a backup says of itself. ``last`` is when it was last written (Unix seconds)."""
 

@@ -52,6 +52,9 @@ class EventKind(StrEnum):
     LEDGER_FROZEN = "ledger-frozen"
     LEDGER_THAWED = "ledger-thawed"
     TRAIL_UNSEALED = "trail-unsealed"
+    BACKUP_MADE = "backup-made"
+    BACKUP_FAILED = "backup-failed"
+    BACKUP_OVERDUE = "backup-overdue"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,29 +98,31 @@ def _set_counters(target: Connection) -> None:
 _PATIENCE_S = 15.0
 
 
-def back_up(database: Database, path: Path) -> Backup:
+_DRAFT = ".backup-"
+
+
+def back_up(database: Database, path: Path, *, draft: str = _DRAFT) -> Backup:
     """The ledger as it is at one moment, in a file that is complete once it is there.
 
-    LedgerError when something is there already, or the file cannot be made.
+    It is written in a folder next to it whose name begins with ``draft``. LedgerError when something
+    is there already, or the file cannot be made.
     """
     with database.read() as connection:
-        return write_backup(connection, path)
+        return write_backup(connection, path, draft=draft)
 
 
-def write_backup(source: Connection, path: Path) -> Backup:
+def write_backup(source: Connection, path: Path, *, draft: str = _DRAFT) -> Backup:
     """The same, of what a transaction sees."""
     path = path.absolute()
     if path.exists():
         raise _taken(path)
     try:
-        with tempfile.TemporaryDirectory(prefix=".backup-", dir=path.parent) as folder:
+        with tempfile.TemporaryDirectory(prefix=draft, dir=path.parent) as folder:
             made = Path(folder) / path.name
             made.touch(mode=0o600)
             rows = _fill(source, made)
             digest = sha256(made)
-            _write_digest(path, digest)
-            if not publish(made, path):
-                raise _taken(path)
+            _publish_with(digest, made, path)
     except OSError as error:
         raise LedgerError(
             f"the backup {path} cannot be created",
@@ -152,12 +154,20 @@ def _fill(source: Connection, path: Path) -> int:
     return sum(count for count, _ in copied.values())
 
 
-def _write_digest(path: Path, digest: str) -> None:
-    """Before the backup itself: one that is there is complete."""
+def _publish_with(digest: str, made: Path, path: Path) -> None:
+    """The digest before the backup itself: one that is there is complete."""
     place = digest_path(path)
-    made = place.with_name(f".{place.name}.new")
-    made.write_text(f"{digest}  {path.name}\n")
-    made.replace(place)
+    draft = place.with_name(f".{place.name}.new")
+    try:
+        draft.write_text(f"{digest}  {path.name}\n")
+        draft.replace(place)
+        published = publish(made, path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        place.unlink(missing_ok=True)
+        raise
+    if not published:
+        raise _taken(path)
 
 
 def _taken(path: Path) -> LedgerError:

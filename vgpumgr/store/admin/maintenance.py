@@ -20,7 +20,7 @@ from vgpumgr.model.ledger_state import (
     LedgerProblem,
     LedgerRestored,
 )
-from vgpumgr.store.admin import backups
+from vgpumgr.store.admin import backups, kept_backups
 from vgpumgr.store.admin.backups import clear_tables, copy_all, is_fresh
 from vgpumgr.store.admin.ledger_check import exposures, ledger_problems, open_operations
 from vgpumgr.store.admin.opening import claims_of, file_path, none_yet, open_database
@@ -38,6 +38,13 @@ def back_up(url: str | Path, path: Path) -> Backup:
     with _opened(url, create=False) as (database, _):
         _require_one(database)
         return backups.back_up(database, path)
+
+
+def keep_backup(url: str | Path, folder: Path, keep: int, at: float) -> Backup:
+    """Write one to a folder of ``keep`` backups, of which the oldest is removed then."""
+    with _opened(url, create=False) as (database, _):
+        _require_one(database)
+        return kept_backups.keep_backup(database, folder, keep, at)
 
 
 def restore_ledger(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from vgpumgr import catalog, checks
+from vgpumgr.app.api_findings import api_findings
 from vgpumgr.app.backup_findings import backup_findings
 from vgpumgr.app.composition import App, is_simulated
 from vgpumgr.app.ledger_admin import exposed
@@ -87,7 +88,7 @@ def examine(app: App) -> tuple[Finding, ...]:
         return (
             Finding(check="ledger", mark=CheckOutcome.BAD, text=error.message, next=error.next),
         )
-    findings = [_ledger(app), *_exposed(app), *backup_findings(app)]
+    findings = [_ledger(app), *_exposed(app), *backup_findings(app), *api_findings(app.config)]
     findings += _operations(app)
     if not hosts:
         findings.append(

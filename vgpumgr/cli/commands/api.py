@@ -11,7 +11,8 @@ import click
 from vgpumgr.app.config import Config
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.output import say
-from vgpumgr.model.errors import UsageError
+from vgpumgr.model.errors import PartlyDone, UsageError
+from vgpumgr.model.formats import counted
 
 _file = click.Path(dir_okay=False, path_type=Path)
 
@@ -22,14 +23,21 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @click.option("--certificate", "api_certificate", type=_file, help="Certificate for TLS, PEM.")
 @click.option("--key", "api_key", type=_file, help="Key of the certificate, PEM.")
 @click.option("--client-ca", "api_client_ca", type=_file, help="CA of clients' certificates, PEM.")
+@click.option("--check", is_flag=True, help="Look at settings, files and ledger, then exit.")
 @pass_context
-def api(context: Context, /, **given: Any) -> None:
+def api(context: Context, /, *, check: bool, **given: Any) -> None:
     """Serve the HTTP API until stopped: on a unix socket, whose users are known by their uid, and
     with TLS where it is told.
 
     \b
     vgpumgr api --listen 0.0.0.0:8443 --certificate gpu.pem --key gpu.key
+
+    With --check it listens at nothing: exit 7 when something is bad.
     """
+    config = replace(context.config, **{key: value for key, value in given.items() if value})
+    if check:
+        _check(context, config)
+        return
     try:
         from vgpumgr.api.server import TlsListener, serve_api
         from vgpumgr.api.service import Service
@@ -39,7 +47,6 @@ def api(context: Context, /, **given: Any) -> None:
             why=str(error),
             next="pip install 'vgpumgr[server]'",
         ) from error
-    config = replace(context.config, **{key: value for key, value in given.items() if value})
     path = config.api_socket or config.state_dir / "api.sock"
     tls = None
     if config.api_listen:
@@ -55,6 +62,25 @@ def api(context: Context, /, **given: Any) -> None:
     service = Service(context.app, context.overrides)
     say(f"listening at unix:{path}{f' and https://{config.api_listen}' if tls else ''}")
     serve_api(service, path, tls)
+
+
+def _check(context: Context, config: Config) -> None:
+    """What the API would meet: PartlyDone when something is bad."""
+    from vgpumgr.app.api_findings import api_findings
+    from vgpumgr.model.examination import CheckOutcome
+
+    if config.api_listen:
+        _host_and_port(config.api_listen)
+    hosts = len(context.app.ledger.hosts())
+    click.echo(f"ok   ledger {config.ledger}: {counted(hosts, 'host')}")
+    bad = 0
+    for each in api_findings(config):
+        bad += each.mark is CheckOutcome.BAD
+        mark = "BAD " if each.mark is CheckOutcome.BAD else f"{each.mark:<4}"
+        next = f"\n     next: {each.next}" if each.next else ""
+        click.echo(f"{mark} {each.text}{next}")
+    if bad:
+        raise PartlyDone(f"the API cannot be served so: {counted(bad, 'fault')}")
 
 
 def _host_and_port(text: str) -> tuple[str, int]:

@@ -104,8 +104,8 @@ _DRAFT = ".backup-"
 def back_up(database: Database, path: Path, *, draft: str = _DRAFT) -> Backup:
     """The ledger as it is at one moment, in a file that is complete once it is there.
 
-    It is written in a folder next to it whose name begins with ``draft``. LedgerError when
-    something is there already, or the file cannot be made.
+        It is written in a folder next to it whose name begins with ``draft``. LedgerError when a file
+    is there already, or the file cannot be made.
     """
     with database.read() as connection:
         return write_backup(connection, path, draft=draft)

@@ -198,7 +198,7 @@ PLAN_DRAIN = Endpoint(
     summary="Where a drain would move every VM of a host.",
     asks=HostDrain,
     answers=DrainPlanItem,
-    kind="Drain",
+    kind="DrainPlan",
     work=plan_drain,
     runs=Runs.WORKER,
 )

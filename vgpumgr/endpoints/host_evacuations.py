@@ -95,7 +95,7 @@ def plan_evacuation(context: CallContext, asked: EvacuationPreview) -> Result[Ev
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evacuation:
+class EvacuateHost:
     """A lost host. ``confirm_off`` is its name once more: the caller's word that it is off and does
     not boot by itself. Without, its fence block switches it off and must say so.
     """
@@ -104,7 +104,7 @@ class Evacuation:
     confirm_off: str | None = None
 
 
-def evacuate_host(context: CallContext, asked: Evacuation) -> Result[EvacuationItem]:
+def evacuate_host(context: CallContext, asked: EvacuateHost) -> Result[EvacuationItem]:
     """Recreate the VMs of a lost host elsewhere: only those whose disks other hosts see."""
     context.app.ledger.host(asked.name)
     if asked.confirm_off not in {None, asked.name}:
@@ -251,7 +251,7 @@ EVACUATE_HOST = Endpoint(
     path="/hosts/{name}:evacuate",
     permission=Permission.HOST_WRITE,
     summary="Recreate the VMs of a lost host elsewhere.",
-    asks=Evacuation,
+    asks=EvacuateHost,
     answers=EvacuationItem,
     kind="Evacuation",
     work=evacuate_host,

@@ -93,7 +93,7 @@ CANCEL_MOVES = Endpoint(
     summary="Cancel moves that wait for a logoff.",
     asks=CancelledMoves,
     answers=ItemList[StayingVmItem],
-    kind="LogoffMoveList",
+    kind="StayingVMList",
     work=cancel_moves,
 )
 

@@ -74,3 +74,8 @@ def test_what_is_gone_or_narrower_is_told(path: tuple[str, ...], value: Any) -> 
 
 def test_what_is_new_is_not_told() -> None:
     assert changed(*SCHEMAS, "StopVms", "properties", "more", value={"type": "string"}) == []
+
+
+def test_components_have_names_of_their_own() -> None:
+    names = described()["components"]["schemas"]
+    assert [each for each in names if "__" in each or each.endswith(("-Input", "-Output"))] == []

@@ -71,7 +71,7 @@ def drain(
     )
     if dry_run:
         plan = context.read(host_drains.PLAN_DRAIN, asked)
-        print_item("Drain", plan.answer, drain_text(plan.answer))
+        print_item("DrainPlan", plan.answer, drain_text(plan.answer))
         finish(plan)
         return
     drained = carry_out(context, host_drains.DRAIN_HOST, asked)

@@ -56,7 +56,7 @@ def evacuate(
     elif host["fence"] is not None:
         vms = counted(len(there), "VM")
         confirm(yes=yes)(f"switch {name} off and recreate its {vms} elsewhere?")
-    asked = host_evacuations.Evacuation(name=name, confirm_off=name if word else None)
+    asked = host_evacuations.EvacuateHost(name=name, confirm_off=name if word else None)
     done = carry_out(context, host_evacuations.EVACUATE_HOST, asked)
     print_item("Evacuation", done.answer, evacuation_text(done.answer))
     finish(done)

@@ -45,7 +45,7 @@ def create(context: Context, /, *, dry_run: bool, **options: Any) -> None:
     )
     finish(result)
     plan: PlanItem = result.answer
-    print_item("Plan", plan, plan_text(plan))
+    print_item("Plan" if dry_run else "Apply", plan, plan_text(plan))
 
 
 @click.command()

@@ -104,7 +104,7 @@ _DRAFT = ".backup-"
 def back_up(database: Database, path: Path, *, draft: str = _DRAFT) -> Backup:
     """The ledger as it is at one moment, in a file that is complete once it is there.
 
-        It is written in a folder next to it whose name begins with ``draft``. LedgerError when a file
+    It is written in a folder next to it whose name begins with ``draft``. LedgerError when a file
     is there already, or the file cannot be made.
     """
     with database.read() as connection:

@@ -79,7 +79,7 @@ def test_a_killed_backup_leaves_no_backup(cli: Cli, folder: Path) -> None:
 
 @pytest.mark.root
 @pytest.mark.thorough
-@pytest.mark.timeout(150)  # a failure rests for a minute
+@pytest.mark.timeout(300)  # a failure rests for a minute
 def test_a_full_target_is_told_and_backed_up_to_once_there_is_room(cli: Cli, folder: Path) -> None:
     with mounted(cli, f"mount -t tmpfs -o size=64k,mode=700 tmpfs {folder}") as there:
         process = there.start(cli.state / "ledger.sqlite", "serve", "-o", "json")

@@ -23,6 +23,7 @@ from vgpumgr.store.admin.ledger_check import damages
 from vgpumgr.store.admin.migrations import migrate
 from vgpumgr.store.admin.opening import refuse_newer, schema_version
 from vgpumgr.store.database.connections import Database, file_database
+from vgpumgr.store.database.faults import Unwritable
 from vgpumgr.store.database.ledger_file import publish
 from vgpumgr.store.database.locks import ProcessLocks
 from vgpumgr.store.database.redaction import owe
@@ -123,6 +124,12 @@ def write_backup(source: Connection, path: Path, *, draft: str = _DRAFT) -> Back
             rows = _fill(source, made)
             digest = sha256(made)
             _publish_with(digest, made, path)
+    except Unwritable as error:
+        raise LedgerError(
+            f"the backup {path} cannot be created",
+            why="the disk of its folder is full or cannot be written",
+            next=f"df -h {path.parent}; ls -ld {path.parent}",
+        ) from error
     except OSError as error:
         raise LedgerError(
             f"the backup {path} cannot be created",

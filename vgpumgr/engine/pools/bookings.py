@@ -29,7 +29,7 @@ class BookingRequest:
 def serving(
     context: EngineContext, group: str, profile: str, scope: Scope = ALL_TENANTS
 ) -> PoolRecord:
-    """The pool of these tenants that serves such a booking; NotFound says what there is instead."""
+    """The pool of these tenants that serves such a booking; NotFound names similar pools."""
     own = (each for each in context.ledger.pools() if each.spec.desktop.tenant in scope)
     pools = {each.spec.name: each for each in own if not each.closing}
     wanted = Booking(id="", group=group, profile=profile, count=1, start=0.0, end=0.0)

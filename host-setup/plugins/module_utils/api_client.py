@@ -94,12 +94,13 @@ class ApiClient:
         cut = None
         for pause_s in (0.0, *PAUSES_S):
             time.sleep(pause_s)
-            connection = self._connection()
+            connection, sent = self._connection(), cut is not None
             try:
                 self._connect(connection)
+                sent = True
                 return self._answer(connection, method, path, body, key)
             except (OSError, http.client.HTTPException) as error:
-                if cut is None and connection.sock is None:
+                if not sent:
                     raise self._unreached(error) from error
                 cut = error
             finally:

@@ -117,7 +117,7 @@ def _dates(path: Path, now: float) -> Iterator[Finding]:
 
 
 def _socket(path: Path | None) -> Iterator[Finding]:
-    """Whoever may write to the folder can put a socket of their own there, and is asked with
+    """A user who may write to the folder can put a socket of their own there, and is asked with
     tokens and commands of others.
     """
     if path is None or not path.parent.exists():

@@ -50,8 +50,10 @@ def run(
     only: Collection[str] | None = None,
     *,
     elsewhere: bool = False,
+    asked: bool = True,
 ) -> Outcome:
     """Run every unfinished task of an operation, or ``only`` the tasks of these VMs, and close it.
+    One that is not ``asked`` for is not told of: it is no part of what is.
 
     One lane per host; hosts that share a task share a lane. Once ``context.stop`` is set the
     running host call ends, and nothing new begins. A database that fails meanwhile (a full disk)
@@ -59,7 +61,8 @@ def run(
     refused VMs are tried at other places, in further tasks of the operation, as long as there are
     any.
     """
-    context.begun(operation)
+    if asked:
+        context.begun(operation)
     try:
         return _run(context, operation, tasks, only, elsewhere=elsewhere)
     except DatabaseFault as error:

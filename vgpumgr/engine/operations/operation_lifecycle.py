@@ -122,7 +122,7 @@ def finish_leftovers(
         if waits:
             ended = ended.then(_go_on(context, operation.id, desired))
         elif ledger.claim_operation(operation.id):
-            execution.run(context, operation.id, ledger.tasks(operation.id))
+            execution.run(context, operation.id, ledger.tasks(operation.id), asked=False)
     return ended
 
 

@@ -43,6 +43,14 @@ def kept_backups(folder: Path, fleet: str) -> tuple[KeptBackup, ...]:
     return kept_backups.kept_backups(folder, fleet)
 
 
+def is_missing(config: Config) -> bool:
+    """Is the ledger a file that is not there?"""
+    from vgpumgr.store.admin.opening import file_path
+
+    path = file_path(config.ledger)
+    return path is not None and not path.exists()
+
+
 def restore(config: Config, path: Path, confirm: Callable[[BackupFacts], None]) -> LedgerRestored:
     """A backup in the ledger's place, frozen; ``confirm`` raises to refuse."""
     from vgpumgr.store.admin import maintenance

@@ -30,7 +30,7 @@ from vgpumgr.store.database.redaction import owe
 from vgpumgr.store.ledger import audit_trail
 from vgpumgr.store.ledger import epoch as ledger_epoch
 from vgpumgr.store.ledger.audit_trail import Stamp
-from vgpumgr.store.schema import SCHEMA_VERSION, meta, metadata, operation
+from vgpumgr.store.schema import SCHEMA_VERSION, audit, meta, metadata, operation
 
 _AT_ONCE = 1000
 _BITS = 128
@@ -222,17 +222,19 @@ def restore(
         require_nobody(claims)
         _require_same_fleet(backup, present)
         saved = None if is_fresh(present) else write_backup(present, _free(kept)).path
-        highest = max(_epoch(backup), _epoch(present))
+        epoch = max(_epoch(backup), _epoch(present)) + 1
+        first = max(_last_record(backup), _last_record(present)) + 1
         clear_tables(present)
         owe(present)
         copied = copy_all(backup, present)
+        restored = {"event": "store.restored", "after": epoch, "detail": why}
+        # Numbers that readers of the trail have seen already never become those of other records.
+        audit_trail.write(present, stamp, [{"seq": first, **restored}])
+        _set_counters(present)
         present.execute(update(operation).values(worker=""))
         present.execute(update(meta).values(frozen_why="", frozen_at=None))
-        epoch = ledger_epoch.raise_epoch(present, stamp, highest + 1)
+        ledger_epoch.raise_epoch(present, stamp, epoch)
         ledger_epoch.freeze(present, stamp, why)
-        audit_trail.write(
-            present, stamp, [{"event": "store.restored", "after": epoch, "detail": why}]
-        )
     return LedgerRestored(rows=sum(rows for rows, _ in copied.values()), epoch=epoch, kept=saved)
 
 
@@ -299,6 +301,10 @@ def _require_same_fleet(backup: Connection, present: Connection) -> None:
             why=f"it belongs to fleet {theirs}, the ledger to fleet {ours}",
             next="restore it into a ledger of its own: vgpumgr --ledger PATH store restore FILE",
         )
+
+
+def _last_record(connection: Connection) -> int:
+    return int(connection.execute(select(func.coalesce(func.max(audit.c.seq), 0))).scalar_one())
 
 
 def _epoch(connection: Connection) -> int:

@@ -18,7 +18,7 @@ from starlette.status import HTTP_405_METHOD_NOT_ALLOWED
 
 from vgpumgr import __version__
 from vgpumgr.access.permission import Permission
-from vgpumgr.api.authentication import authenticate
+from vgpumgr.api.body_limit import BodyLimit
 from vgpumgr.api.incoming_call import PREFIX
 from vgpumgr.api.login_routes import add_login_routes
 from vgpumgr.api.problems import MEDIA_TYPE, FieldProblem, problem
@@ -67,6 +67,7 @@ def make_application(service: Service | None) -> FastAPI:
     add_routes(api, served, list(ENDPOINTS.values()))
     _add_events(api, served)
     add_login_routes(api, served)
+    api.add_middleware(BodyLimit)
     _answer_errors(api)
     plain = api.openapi
     api.openapi = lambda: with_problems(plain())  # type: ignore[method-assign]
@@ -103,10 +104,11 @@ def _add_events(api: FastAPI, service: Service) -> None:
         last_event_id: Annotated[int | None, Header(ge=0)] = None,
     ) -> StreamingResponse:
         def scope() -> Scope:
-            who = authenticate(service.app.access, request)
+            who = service.known(request)
             return who.grants.require(Permission.AUDIT_READ)
 
         held = await to_thread.run_sync(scope)
+        await to_thread.run_sync(service.changes.require_reached, last_event_id)
         stream = service.changes.stream(last_event_id, held)
         return StreamingResponse(_while_held(stream, held, scope), media_type="text/event-stream")
 

@@ -14,7 +14,6 @@ from fastapi.responses import JSONResponse, Response
 from starlette.status import HTTP_304_NOT_MODIFIED
 
 from vgpumgr.access.permission import Permission
-from vgpumgr.api.authentication import address_of, authenticate
 from vgpumgr.api.pages import page
 from vgpumgr.api.problems import problem
 from vgpumgr.api.request_keys import in_doubt, request_key, require_same
@@ -26,10 +25,10 @@ from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import AnyEndpoint, Runs
 from vgpumgr.endpoints.operations import SHOW_OPERATION, OneOperation, show_operation
 from vgpumgr.identity.established import Established
-from vgpumgr.model.actor import Actor, acting
+from vgpumgr.model.actor import acting
 from vgpumgr.model.api_request import ApiRequest
 from vgpumgr.model.codec import from_plain, to_plain
-from vgpumgr.model.errors import AccessRefused, LoginRefused, VgpumgrError, error_from
+from vgpumgr.model.errors import AccessRefused, VgpumgrError, error_from
 from vgpumgr.model.role_binding import NO_TENANT, Scope
 
 PREFIX = "/v1"
@@ -105,7 +104,8 @@ class IncomingCall:
         """Answer from a worker process: at once where an operation is reserved, but for
         ``wait_s``.
         """
-        begun = await to_thread.run_sync(self._submitted)
+        limiter = self.service.for_changes
+        begun = await to_thread.run_sync(self._submitted, limiter=limiter)
         if isinstance(begun, Response):
             return begun
         who, call, job = begun
@@ -136,12 +136,8 @@ class IncomingCall:
 
     def _admitted(self) -> Established:
         """Who asks; LoginRefused or AccessRefused."""
-        try:
-            who = authenticate(self.service.app.access, self.request)
-        except LoginRefused as error:
-            actor = Actor(user="", address=address_of(self.request))
-            self.service.refused(actor, error)
-            raise
+        who = self.service.known(self.request)
+        self.service.limits.require_request(who, changes=self.endpoint.changes)
         try:
             if self.endpoint.permission is not None:
                 who.grants.require(self.endpoint.permission)

@@ -92,8 +92,9 @@ def add_login_routes(api: FastAPI, service: Service) -> None:
         responses=failures(),
         openapi_extra=_ANYONE,
     )
-    def begin() -> BegunLogin:
+    def begin(request: Request) -> BegunLogin:
         """Begin a login at the identity provider."""
+        service.limits.count_login(address_of(request))
         login = _provider(service).begin_device()
         return BegunLogin(
             login=logins.keep(login),
@@ -119,6 +120,7 @@ def add_login_routes(api: FastAPI, service: Service) -> None:
         except LoginRefused as error:
             logins.end(login)
             service.refused(Actor(user="", address=address_of(request)), error)
+            service.limits.count_login(address_of(request))
             raise
         if principal is None:
             return PolledLogin(done=False, interval_s=device.interval_s)

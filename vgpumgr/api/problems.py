@@ -27,6 +27,8 @@ _STATUS = {
     "precondition": 412,
     "precondition-required": 428,
     "idempotency": 422,
+    "rate": 429,
+    "busy": 503,
 }
 
 
@@ -84,13 +86,15 @@ def problem(
         fields=fields or [],
         **told,
     )
-    headers = {"WWW-Authenticate": "Bearer"} if status == HTTP_401_UNAUTHORIZED else None
+    headers = {"WWW-Authenticate": "Bearer"} if status == HTTP_401_UNAUTHORIZED else {}
+    if "retry_s" in told:
+        headers["Retry-After"] = str(told["retry_s"])
     return JSONResponse(
         body.model_dump(), status_code=status, headers=headers, media_type=MEDIA_TYPE
     )
 
 
-_FAILURES = (400, 401, 403, 404, 409, 412, 422, 428, 500, 502, 503, 504)
+_FAILURES = (400, 401, 403, 404, 409, 412, 413, 422, 428, 429, 500, 502, 503, 504)
 
 
 def failures() -> dict[int | str, dict[str, Any]]:

@@ -113,7 +113,8 @@ def _handler(service: Service, endpoint: AnyEndpoint) -> Callable[..., Any]:
             case Runs.LEDGER if takes_wait:
                 return await call.awaited_operation(wait_s)
             case Runs.LEDGER if not asked.get("refresh"):
-                return await to_thread.run_sync(call.answer_here)
+                limiter = service.for_changes if endpoint.changes else None
+                return await to_thread.run_sync(call.answer_here, limiter=limiter)
             case _:
                 return await call.answer_in_worker(wait_s)
 

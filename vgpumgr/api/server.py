@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
+import resource
 import signal
 import socket
 import ssl
 import stat
-import struct
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vgpumgr.api.application import make_application
-from vgpumgr.api.authentication import PEER, Peer
-from vgpumgr.api.problems import problem
+from vgpumgr.api.connections import HttpConnection, OpenConnections
 from vgpumgr.api.service import Service
+from vgpumgr.api.tls_files import TlsFiles
 from vgpumgr.model.errors import Conflict, UsageError
 
 if TYPE_CHECKING:
@@ -32,11 +30,13 @@ if TYPE_CHECKING:
 
 KEEP_ALIVE_S = 30
 END_S = 30
-BACKLOG = 512
-RELOAD_S = 2.0
 MOST_HEAD = 64 << 10
 """The longest request line with its headers, in bytes."""
-_log = logging.getLogger("vgpumgr.api")
+BACKLOG = 2048
+HANDSHAKE_S = 10.0
+MOST_CONNECTIONS = 4000
+"""Of each listener; fewer where the process may open fewer files."""
+_OTHER_FILES = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,45 +50,6 @@ class TlsListener:
     client_ca: Path | None = None
 
 
-class PeerProtocol(H11Protocol):
-    """HTTP whose requests know the other end of their connection."""
-
-    def send_400_response(self, msg: str) -> None:
-        """What is no HTTP, or too much of it, is a problem like any other."""
-        told = UsageError(msg, why="a request line and its headers are at most 64 KiB")
-        answer = problem(told, status=400)
-        headers = [*answer.raw_headers, (b"connection", b"close")]
-        for event in (
-            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
-            h11.Data(data=bytes(answer.body)),
-            h11.EndOfMessage(),
-        ):
-            self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
-
-    def connection_made(self, transport: Any) -> None:
-        """Put the peer into the scope of every request of the connection."""
-        super().connection_made(transport)
-        app, peer = self.app, _peer(transport)
-
-        async def with_peer(scope: Any, receive: Any, send: Any) -> None:
-            await app({**scope, PEER: peer}, receive, send)
-
-        self.app = with_peer
-
-
-def _peer(transport: Any) -> Peer:
-    tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
-    if tls is not None:
-        return Peer(certificate=tls.getpeercert(binary_form=True))
-    found = transport.get_extra_info("socket")
-    if found is None or found.family != socket.AF_UNIX:
-        return Peer()
-    size = struct.calcsize("3i")
-    told = found.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    return Peer(uid=struct.unpack("3i", told)[1])
-
-
 class _Server(uvicorn.Server):
     """A server whose end is told from outside."""
 
@@ -96,6 +57,16 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Signals are caught once for all servers."""
         yield
+
+
+class _EventLoop(asyncio.SelectorEventLoop):
+    """A loop that lets TLS take its time, but not all of it."""
+
+    async def create_server(self, *args: Any, **named: Any) -> asyncio.Server:
+        """The same with a limit for handshakes."""
+        if named.get("ssl") is not None:
+            named.setdefault("ssl_handshake_timeout", HANDSHAKE_S)
+        return await super().create_server(*args, **named)
 
 
 def unix_listener(path: Path) -> socket.socket:
@@ -128,22 +99,36 @@ def _answers(path: Path) -> bool:
     return True
 
 
-def serve_api(service: Service, socket_path: Path, tls: TlsListener | None) -> None:
-    """Serve until SIGTERM or Ctrl-C; requests that are being answered are ended first."""
+def serve_api(service: Service, socket_path: Path, tls: TlsListener | None) -> bool:
+    """Serve until SIGTERM or Ctrl-C; requests that are being answered are ended first. True where
+    it ended because another ledger lies in the place of the one that was opened.
+    """
     listener = unix_listener(socket_path)
     try:
-        application = make_application(service)
-        servers = [(_Server(_config(application)), [listener])]
+        application, most = make_application(service), most_connections()
+        servers = [(_Server(_config(application, most)), [listener])]
         if tls is not None:
-            servers.append((_Server(_config(application, tls)), [_tcp_listener(tls)]))
-        asyncio.run(_run(servers))
+            servers.append((_Server(_config(application, most, tls)), [_tcp_listener(tls)]))
+        with asyncio.Runner(loop_factory=_EventLoop) as runner:
+            return runner.run(_run(service, servers))
     finally:
         service.close()
         with suppress(FileNotFoundError):
             socket_path.unlink()
 
 
-def _config(application: FastAPI, tls: TlsListener | None = None) -> uvicorn.Config:
+def most_connections() -> int:
+    """How many connections a listener takes; as many files as may be are allowed first."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 1 << 20 if hard == resource.RLIM_INFINITY else hard
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(16, min(MOST_CONNECTIONS, (soft - _OTHER_FILES) // 3))
+
+
+def _config(application: FastAPI, most: int, tls: TlsListener | None = None) -> uvicorn.Config:
+    connection: Any = partial(HttpConnection, open_connections=OpenConnections(most))
     secure: dict[str, Any] = {}
     if tls is not None:
         secure = {
@@ -154,7 +139,7 @@ def _config(application: FastAPI, tls: TlsListener | None = None) -> uvicorn.Con
         }
     return uvicorn.Config(
         application,
-        http=PeerProtocol,
+        http=connection,
         ws="none",
         loop="asyncio",
         lifespan="on" if tls is None else "off",
@@ -179,43 +164,42 @@ def _tcp_listener(tls: TlsListener) -> socket.socket:
         raise Conflict(f"{where} cannot be listened at", why=error.strerror or "") from error
 
 
-async def _run(servers: list[tuple[_Server, list[socket.socket]]]) -> None:
-    loop = asyncio.get_running_loop()
+async def _run(service: Service, servers: list[tuple[_Server, list[socket.socket]]]) -> bool:
+    """Until it is told to end, or the ledger was replaced: True."""
+    loop, told = asyncio.get_running_loop(), False
 
     def end() -> None:
-        for server, _ in servers:
-            server.should_exit = True
+        nonlocal told
+        told = True
+        _end(servers)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
-    reloads = [asyncio.create_task(_reload(server.config)) for server, _ in servers]
+    beside = [asyncio.create_task(_renewed(server)) for server, _ in servers]
+    beside.append(asyncio.create_task(_ended_by(service.replaced, servers)))
     await asyncio.gather(*(server.serve(sockets=sockets) for server, sockets in servers))
-    for each in reloads:
+    for each in beside:
         each.cancel()
+    return service.replaced.is_set() and not told
 
 
-async def _reload(config: uvicorn.Config) -> None:
-    """Take a certificate that was renewed for connections to come; what cannot be read is tried
-    again, and the old one is used meanwhile.
-    """
-    if not config.ssl_certfile or not config.ssl_keyfile:
-        return
-    files = [Path(config.ssl_certfile), Path(config.ssl_keyfile)]
-    seen = _times(files)
-    while True:
-        await asyncio.sleep(RELOAD_S)
-        now = _times(files)
-        if now != seen and config.ssl is not None:
-            try:
-                config.ssl.load_cert_chain(files[0], files[1])
-            except (OSError, ssl.SSLError) as error:
-                _log.warning("the certificate cannot be read: %s", error)
-                continue
-            seen = now
-            _log.warning("the certificate was read again")
+def _end(servers: list[tuple[_Server, list[socket.socket]]]) -> None:
+    for server, _ in servers:
+        server.should_exit = True
 
 
-def _times(files: list[Path]) -> list[int]:
-    with suppress(OSError):
-        return [each.stat().st_mtime_ns for each in files]
-    return []
+async def _ended_by(
+    event: asyncio.Event, servers: list[tuple[_Server, list[socket.socket]]]
+) -> None:
+    await event.wait()
+    _end(servers)
+
+
+async def _renewed(server: _Server) -> None:
+    """Take a renewed certificate for connections to come."""
+    config = server.config
+    while not server.started:
+        await asyncio.sleep(0.1)
+    if config.ssl_certfile and config.ssl_keyfile and config.ssl is not None:
+        files = TlsFiles(Path(config.ssl_certfile), Path(config.ssl_keyfile), config.ssl)
+        await files.follow()

@@ -8,18 +8,27 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from anyio import CapacityLimiter
+
+from vgpumgr.api.authentication import address_of, authenticate
 from vgpumgr.api.live_answers import LiveAnswers
+from vgpumgr.api.rate_limits import RateLimits
 from vgpumgr.api.token_bucket import TokenBucket
 from vgpumgr.api.trail_follower import TrailFollower
 from vgpumgr.api.worker_pool import Job, WorkerPool
 from vgpumgr.model.actor import Actor, acting
-from vgpumgr.model.errors import NotPermitted, VgpumgrError
+from vgpumgr.model.errors import LoginRefused, NotPermitted, VgpumgrError
 from vgpumgr.model.history import AccessEvent
 
 if TYPE_CHECKING:
+    from fastapi import Request
+
     from vgpumgr.app import App
+    from vgpumgr.identity.established import Established
 
 REFUSALS_A_MINUTE = 60
+CHANGES_AT_ONCE = 64
+"""Threads that wait for the ledger's write lock or for a worker; those of reads are others."""
 KEPT_JOBS = 1000
 """The number of jobs that are kept with their answers."""
 
@@ -30,15 +39,20 @@ class Service:
     def __init__(self, app: App, overrides: Mapping[str, str]) -> None:
         self.app = app
         self.workers = WorkerPool(overrides)
-        self.changes = TrailFollower(app.writable_ledger)
+        self.replaced = asyncio.Event()
+        """Another ledger lies in the place of the one that was opened."""
+        self.changes = TrailFollower(app.writable_ledger, self.replaced.set)
         self._loop: asyncio.AbstractEventLoop
+        self.for_changes: CapacityLimiter
         self.answers = LiveAnswers(app.writable_ledger.version)
+        self.limits = RateLimits()
         self._refusals = TokenBucket(REFUSALS_A_MINUTE / 60.0, REFUSALS_A_MINUTE)
         self._jobs: OrderedDict[str, Job] = OrderedDict()
 
     def start(self) -> None:
         """Begin to follow the trail, and make workers ready; called in the event loop."""
         self._loop = asyncio.get_running_loop()
+        self.for_changes = CapacityLimiter(CHANGES_AT_ONCE)
         self.workers.start()
         self.changes.start()
 
@@ -46,6 +60,7 @@ class Service:
         """Let running host calls end."""
         self.changes.close()
         self.workers.close()
+        self.app.close()
 
     def wake(self, changed: asyncio.Event) -> Callable[[], None]:
         """A function that sets the event from any thread; called in a thread of the loop's."""
@@ -55,6 +70,16 @@ class Service:
                 self._loop.call_soon_threadsafe(changed.set)
 
         return set_it
+
+    def known(self, request: Request) -> Established:
+        """Who asks; LoginRefused, or TooManyRequests where that was refused very often."""
+        try:
+            return authenticate(self.app.access, request)
+        except LoginRefused as error:
+            address = address_of(request)
+            self.refused(Actor(user="", address=address), error)
+            self.limits.count_login(address)
+            raise
 
     def refused(self, actor: Actor, error: NotPermitted) -> None:
         """Keep in the trail that a request was refused; a flood of them is kept by its first."""

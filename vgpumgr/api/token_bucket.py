@@ -13,7 +13,7 @@ class TokenBucket:
     def __init__(
         self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._rate = rate
+        self.rate = rate
         self._burst = burst
         self._clock = clock
         self._lock = threading.Lock()
@@ -23,10 +23,19 @@ class TokenBucket:
     def take(self) -> bool:
         """Is there one left? Then it is taken."""
         with self._lock:
-            now = self._clock()
-            self._left = min(self._burst, self._left + (now - self._at) * self._rate)
-            self._at = now
+            self._fill()
             if self._left < 1:
                 return False
             self._left -= 1
             return True
+
+    def wait_s(self) -> float:
+        """How long until there is one; 0 where there is."""
+        with self._lock:
+            self._fill()
+            return max(0.0, (1 - self._left) / self.rate)
+
+    def _fill(self) -> None:
+        now = self._clock()
+        self._left = min(self._burst, self._left + (now - self._at) * self.rate)
+        self._at = now

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from vgpumgr.model.codec import to_plain
-from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.errors import ClaimLost, Conflict, VgpumgrError
 from vgpumgr.model.json_times import timed
 from vgpumgr.model.role_binding import ALL_TENANTS, Scope
 
@@ -31,11 +31,17 @@ HEARTBEAT_S = 15.0
 Record = tuple[int, bytes]
 
 
+def _ignored() -> None:
+    """Nobody is to be told."""
+
+
 class TrailFollower:
     """Follows one ledger's trail from when it was started."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, replaced: Callable[[], None] = _ignored) -> None:
+        """``replaced`` is called in the event loop once another ledger is in this one's place."""
         self._ledger = ledger
+        self._replaced = replaced
         self._listeners: dict[asyncio.Queue[Record | None], Scope] = {}
         self._grown = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -47,6 +53,15 @@ class TrailFollower:
         self._loop = asyncio.get_running_loop()
         self._end = self._ledger.trail_since(None).end
         threading.Thread(target=self._follow, name="trail", daemon=True).start()
+
+    def require_reached(self, after: int | None) -> None:
+        """Conflict where the trail has never come to ``after``: it is another ledger's."""
+        if after and after > self._end and after > (end := self._ledger.trail_since(None).end):
+            raise Conflict(
+                f"the trail ends at {end}, before {after}",
+                why="the number is of another ledger, or of one from before a restore",
+                next="begin again: Last-Event-ID: 0",
+            )
 
     def close(self) -> None:
         """End every stream."""
@@ -81,7 +96,10 @@ class TrailFollower:
                     return
                 if record is AGAIN:
                     while last < self._end:
-                        page = await asyncio.to_thread(self._read, last, scope)
+                        try:
+                            page = await asyncio.to_thread(self._read, last, scope)
+                        except VgpumgrError:  # the ledger is away: the next stream has the rest
+                            return
                         for seq, event in page:
                             last = seq
                             yield event
@@ -115,6 +133,9 @@ class TrailFollower:
                 found = self._read(after)
                 end = found[-1][0] if found else after
                 own = self._read_for_tenants(after, end) if found else {}
+            except ClaimLost:
+                self._call(self._replaced)
+                return
             except VgpumgrError:  # a ledger that is locked or away: what was missed comes then
                 self._closed.wait(RETRY_S)
                 continue

@@ -15,6 +15,8 @@ from vgpumgr.model.errors import DeadlineExceeded, OutcomeUnknown, VgpumgrError,
 
 READY_S = 30.0
 """How long a new process may take until it is ready."""
+KEPT_S = 60.0
+"""How long one more than are kept ready waits for another job."""
 
 
 @dataclass(slots=True)
@@ -128,14 +130,16 @@ class _WorkerProcess:
 
 
 class WorkerPool:
-    """At most ``most`` processes, ``idle`` of them kept ready; safe to share between threads."""
+    """At most ``most`` processes, ``idle`` of them kept ready; safe to share between threads. What
+    a rush needed more is kept for a while after it.
+    """
 
     def __init__(self, overrides: Mapping[str, str], *, idle: int = 2, most: int = 16) -> None:
         self._overrides = overrides
         self._idle_wanted = idle
         self._most = most
         self._lock = threading.Condition()
-        self._idle: list[_WorkerProcess] = []
+        self._idle: list[tuple[float, _WorkerProcess]] = []  # since when; the last is taken first
         self._all: set[_WorkerProcess] = set()
         self._closed = False
 
@@ -171,7 +175,7 @@ class WorkerPool:
                         why=f"all {self._most} are at work",
                         next="try again in a while",
                     )
-            return self._idle.pop()
+            return self._idle.pop()[1]
 
     def _add_idle(self) -> None:
         with self._lock:
@@ -186,13 +190,34 @@ class WorkerPool:
         self._give_back(worker, ready=worker.carry_out(job))
 
     def _give_back(self, worker: _WorkerProcess, *, ready: bool) -> None:
-        """Keep it for the next job, or let it end: where it cannot, or where enough are idle."""
+        """Keep it for the next job, or let it end where it can take none."""
         with self._lock:
-            if ready and not self._closed and len(self._idle) < self._idle_wanted:
-                self._idle.append(worker)
-                self._lock.notify()
-                return
-            self._all.discard(worker)
+            keep = ready and not self._closed
+            if keep:
+                self._idle.append((time.monotonic(), worker))
+            else:
+                self._all.discard(worker)
+            more = len(self._idle) > self._idle_wanted
             self._lock.notify()
-        worker.end()
-        worker.wait(READY_S)
+        if not keep:
+            worker.end()
+            worker.wait(READY_S)
+        elif more:
+            later = threading.Timer(KEPT_S, self._let_go)
+            later.daemon = True
+            later.start()
+
+    def _let_go(self) -> None:
+        """End the processes that a rush left, once they have waited long."""
+        ended = []
+        with self._lock:
+            while len(self._idle) > self._idle_wanted:
+                since, worker = self._idle[0]
+                if time.monotonic() - since < KEPT_S:
+                    break
+                del self._idle[0]
+                self._all.discard(worker)
+                ended.append(worker)
+        for worker in ended:
+            worker.end()
+            worker.wait(READY_S)

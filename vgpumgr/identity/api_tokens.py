@@ -6,6 +6,7 @@ import re
 import secrets
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from vgpumgr.access.grants import Grants
@@ -16,7 +17,7 @@ from vgpumgr.identity.established import Established, acted_tenant, grants_of
 from vgpumgr.identity.local_accounts import LocalAccounts
 from vgpumgr.model.actor import Actor, LoginMethod
 from vgpumgr.model.credential import AccessLedger, ApiToken
-from vgpumgr.model.errors import AccessRefused, LoginRefused, UsageError
+from vgpumgr.model.errors import AccessRefused, DatabaseFault, LoginRefused, UsageError
 from vgpumgr.model.role_binding import Role
 
 DAY_S = 86_400.0
@@ -88,7 +89,8 @@ class ApiTokens:
         if owner is None:
             raise LoginRefused(f"the token {token.name} is not taken", why="its owner is gone")
         if token.last_used_at is None or now - token.last_used_at >= SEEN_EVERY_S:
-            self.ledger.use_api_token(token.id, now)
+            with suppress(DatabaseFault):  # a full disk keeps nobody from reading
+                self.ledger.use_api_token(token.id, now)
         actor = Actor(
             user=owner.user,
             tenant=acted_tenant(token.tenant),

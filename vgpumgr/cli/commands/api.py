@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +14,9 @@ from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.output import say
 from vgpumgr.model.errors import PartlyDone, UsageError
 from vgpumgr.model.formats import counted
+
+if TYPE_CHECKING:
+    from vgpumgr.api.service import Service
 
 _file = click.Path(dir_okay=False, path_type=Path)
 
@@ -40,7 +44,6 @@ def api(context: Context, /, *, check: bool, **given: Any) -> None:
         return
     try:
         from vgpumgr.api.server import TlsListener, serve_api
-        from vgpumgr.api.service import Service
     except ModuleNotFoundError as error:
         raise UsageError(
             "the API's packages are not installed",
@@ -59,9 +62,27 @@ def api(context: Context, /, *, check: bool, **given: Any) -> None:
             key=key,
             client_ca=config.api_client_ca,
         )
-    service = Service(context.app, context.overrides)
     say(f"listening at unix:{path}{f' and https://{config.api_listen}' if tls else ''}")
-    serve_api(service, path, tls)
+    while serve_api(_service(context, config), path, tls):
+        say("another ledger lies in this one's place; it is opened")
+        _await_file(config)
+
+
+def _service(context: Context, config: Config) -> Service:
+    from vgpumgr.api.service import Service
+    from vgpumgr.app import App
+
+    app = App(config)
+    app.notice = context.app.notice
+    return Service(app, context.overrides)
+
+
+def _await_file(config: Config) -> None:
+    """The new ledger may still be on its way: none is to be made meanwhile."""
+    from vgpumgr.app.ledger_admin import is_missing
+
+    while is_missing(config):
+        time.sleep(0.5)
 
 
 def _check(context: Context, config: Config) -> None:

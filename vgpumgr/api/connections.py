@@ -1,0 +1,201 @@
+"""Connections: who is at their other end, how many there are, and how long they may take.
+
+A connection that has no request under way is idle. Where there are too many, the one that has been
+idle longest is let go; where none is idle, the new one is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import struct
+from typing import Any
+
+import h11
+from starlette.status import (
+    HTTP_400_BAD_REQUEST,
+    HTTP_408_REQUEST_TIMEOUT,
+    HTTP_503_SERVICE_UNAVAILABLE,
+)
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from vgpumgr.api.authentication import PEER, Peer
+from vgpumgr.api.problems import problem
+from vgpumgr.model.errors import Conflict, DeadlineExceeded, UsageError, VgpumgrError
+
+HEAD_S, BODY_S = 20.0, 60.0
+"""How long a request's line with its headers, and then its body, may take to come."""
+LINGER_S = 10.0
+"""How long the rest of a body is thrown away, once its request is answered."""
+STUCK_S = 30.0
+"""How long a client may take nothing of what is sent to it."""
+
+
+class BusyServer(Conflict):
+    """There are as many connections as the server takes."""
+
+    code = "busy"
+
+
+class OpenConnections:
+    """The connections of one listener; at most ``most``."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._count = 0
+        self._idle: dict[HttpConnection, None] = {}  # in the order in which they became so
+
+    def add(self, connection: HttpConnection) -> bool:
+        """Count a new one, which is idle; False where there is no room for it."""
+        self._count += 1
+        if self._count > self._most:
+            oldest = next(iter(self._idle), None)
+            if oldest is None:
+                return False
+            self.busy(oldest)
+            oldest.refuse(_busy(), HTTP_503_SERVICE_UNAVAILABLE)
+        self.idle(connection)
+        return True
+
+    def idle(self, connection: HttpConnection) -> None:
+        """It has no request any more."""
+        self._idle.pop(connection, None)
+        self._idle[connection] = None
+
+    def busy(self, connection: HttpConnection) -> None:
+        """It has a request."""
+        self._idle.pop(connection, None)
+
+    def remove(self, connection: HttpConnection) -> None:
+        """It has ended."""
+        self._count -= 1
+        self.busy(connection)
+
+
+def _busy() -> VgpumgrError:
+    return BusyServer(
+        "the server has as many connections as it takes",
+        next="end connections that are not needed, and try again in a while",
+    )
+
+
+class HttpConnection(H11Protocol):
+    """HTTP whose requests know the other end of their connection."""
+
+    def __init__(self, *args: Any, open_connections: OpenConnections, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._open = open_connections
+        self._timer: asyncio.TimerHandle | None = None
+        self._stuck: asyncio.TimerHandle | None = None
+        self._awaited: object = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Put the peer into the scope of every request of the connection."""
+        super().connection_made(transport)
+        app, peer = self.app, _peer(transport)
+
+        async def with_peer(scope: Any, receive: Any, send: Any) -> None:
+            await app({**scope, PEER: peer}, receive, send)
+
+        self.app = with_peer
+        if self._open.add(self):
+            self._await("head", HEAD_S)
+        else:
+            self.refuse(_busy(), HTTP_503_SERVICE_UNAVAILABLE)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._open.remove(self)
+        self._await(None, 0.0)
+        self._flows()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Take in what has come, and see what must come next."""
+        if self.transport.is_closing():
+            return
+        super().handle_events()
+        if self.conn.their_state is h11.IDLE:
+            self._await("head", HEAD_S)
+        elif self.conn.their_state is h11.SEND_BODY and self.conn.our_state is h11.DONE:
+            self._await("rest", LINGER_S)
+        elif self.conn.their_state is h11.SEND_BODY:
+            self._await(self.cycle, BODY_S)
+        else:
+            self._await(None, 0.0)
+        if self.conn.their_state is not h11.IDLE:
+            self._open.busy(self)
+
+    def on_response_complete(self) -> None:
+        """It is idle again; what is left of a body is thrown away for a while."""
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY:
+            self._await("rest", LINGER_S)
+        elif self.cycle.response_complete:
+            self._open.idle(self)
+            self._await(None, 0.0)
+
+    def pause_writing(self) -> None:
+        """The client takes nothing: it has some time to go on."""
+        super().pause_writing()
+        self._stuck = self.loop.call_later(STUCK_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It goes on."""
+        super().resume_writing()
+        self._flows()
+
+    def _flows(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
+
+    def _await(self, what: object, longest_s: float) -> None:
+        """Something is to come within a time, however few bytes come."""
+        if what is not None and what is self._awaited:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._awaited = what
+        self._timer = None if what is None else self.loop.call_later(longest_s, self._late)
+
+    def _late(self) -> None:
+        told = DeadlineExceeded(
+            "the request did not come in time",
+            why=f"its headers may take {HEAD_S:.0f} s, its body {BODY_S:.0f} s",
+        )
+        self.refuse(told, HTTP_408_REQUEST_TIMEOUT)
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP, or too much of it, is a problem like any other."""
+        told = UsageError(msg, why="a request line and its headers are at most 64 KiB")
+        self.refuse(told, HTTP_400_BAD_REQUEST)
+
+    def refuse(self, error: VgpumgrError, status: int) -> None:
+        """Answer with a problem where no answer has begun, and end the connection."""
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            answer = problem(error, status=status)
+            headers = [*answer.raw_headers, (b"connection", b"close")]
+            for event in (
+                h11.Response(status_code=status, headers=headers, reason=b"Refused"),
+                h11.Data(data=bytes(answer.body)),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event) or b"")
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.close()
+
+
+def _peer(transport: Any) -> Peer:
+    tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+    if tls is not None:
+        return Peer(certificate=tls.getpeercert(binary_form=True))
+    found = transport.get_extra_info("socket")
+    if found is None or found.family != socket.AF_UNIX:
+        return Peer()
+    size = struct.calcsize("3i")
+    told = found.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    return Peer(uid=struct.unpack("3i", told)[1])

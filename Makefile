@@ -6,7 +6,7 @@ DEMO := .demo
 HOST := lab1
 SELECT := lab and not faults
 
-.PHONY: help setup demo demo-down quick test test-thorough lint types layers house check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed release-check golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hostile hw-test clean
+.PHONY: help setup demo demo-down quick test test-thorough lint types layers house check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed release-check golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hostile api-test hw-test clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -135,6 +135,14 @@ soak: setup ## 200,000 operations in any order against a model; build/soak.json;
 hostile: setup ## every field of every answer of a host made nonsense, fifty ways; build/hostile.json; ARGS="--minutes 3"
 	@mkdir -p build
 	@$(PY) -m tests.hostile --json build/hostile.json $(ARGS)
+
+api-test: setup ## the HTTP API: its description, 10,000 repeated requests, 60 kills, bad days; 10 minutes
+	@tools/setup.sh test
+	@mkdir -p build
+	@$(PY) -m tests.api.repeats > build/api-repeats.json
+	@$(PY) -m tests.api.kills > build/api-kills.json
+	@$(PY) -m tests.api.bad_days > build/api-bad-days.json
+	@$(PY) -m tests.api.described --examples 8
 
 hw-test: setup ## read-only checks of this machine's own GPUs
 	.venv/bin/pytest -q -n0 -m hw

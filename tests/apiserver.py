@@ -41,11 +41,12 @@ class Answer:
 class ApiServer:
     """A running API. Called like ``Cli``, it runs a command at the server."""
 
-    def __init__(self, cli: Cli, tls: tuple[str, ...] = ()) -> None:
+    def __init__(self, cli: Cli, tls: tuple[str, ...] = (), name: str = "api") -> None:
         self.cli = cli
         self.port = _free_port() if tls else 0
-        self.argv = ("--listen", f"127.0.0.1:{self.port}", *tls) if tls else ()
-        self.path = str(cli.state / "api.sock")
+        self.path = str(cli.state / f"{name}.sock")
+        listen = ("--listen", f"127.0.0.1:{self.port}", *tls) if tls else ()
+        self.argv = ("--socket", self.path, *listen)
         self.start()
 
     def start(self) -> None:
@@ -123,9 +124,9 @@ def _free_port() -> int:
 
 
 @contextmanager
-def serving_api(cli: Cli, tls: tuple[str, ...] = ()) -> Iterator[ApiServer]:
+def serving_api(cli: Cli, tls: tuple[str, ...] = (), name: str = "api") -> Iterator[ApiServer]:
     """A running API over the fleet of ``cli``; with the options ``tls`` also on the loopback."""
-    server = ApiServer(cli, tls)
+    server = ApiServer(cli, tls, name)
     try:
         yield server
     finally:

@@ -78,7 +78,7 @@ class RateLimits:
 
     def count_login(self, address: str) -> None:
         """A login was begun, or a login or token not taken: TooManyRequests for more than may be.
-        What is good is never refused, whoever else is at the same address.
+        What is good is never refused: others may share the address.
         """
         bucket = self._logins.of(address)
         if address and not bucket.take():

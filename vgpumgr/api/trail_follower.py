@@ -32,7 +32,7 @@ Record = tuple[int, bytes]
 
 
 def _ignored() -> None:
-    """Nobody is to be told."""
+    """No listener."""
 
 
 class TrailFollower:

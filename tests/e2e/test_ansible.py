@@ -43,7 +43,6 @@ def vms(api: ApiServer) -> dict[str, str]:
     return {each["name"]: each["status"] for each in api.cli.items("vm", "list")}
 
 
-@pytest.mark.mainline
 def test_a_vm_is_made_once_and_deleted_once(
     api: ApiServer, unix: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""Trials of the API in their short form: repeated requests and bad days; `make api-test` has all."""
+"""Short trials of the API: repeated requests, bad days; `make api-test` has all of them."""
 
 from __future__ import annotations
 

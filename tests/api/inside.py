@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from anyio import CapacityLimiter
+
 from vgpumgr.access.token_secret import secret_digest, token_text
 from vgpumgr.api.application import make_application
 from vgpumgr.api.service import Service
@@ -45,6 +47,14 @@ class _Hearing(JobTeller):
         self._job.hear(json.loads(json.dumps(event)))
 
 
+class _NoLimits:
+    """As many requests and wrong logins as a test makes."""
+
+    def require_request(self, _who: object, *, changes: bool) -> None: ...
+
+    def count_login(self, _address: str) -> None: ...
+
+
 class _WorkersHere:
     """Workers that are no processes."""
 
@@ -67,6 +77,8 @@ class Inside:
         self.api = make_application(self.service)
         self._loop = asyncio.new_event_loop()
         self.service._loop = self._loop
+        self.service.limits = _NoLimits()  # type: ignore[assignment]
+        self.service.for_changes = CapacityLimiter(40)
         self._made = 0
 
     def close(self) -> None:

@@ -197,7 +197,17 @@ def test_drift_tells_of_a_host_that_is_half_a_member(world: SimWorld, command: s
 def test_doctor_tells_of_a_host_that_is_half_a_member(world: SimWorld) -> None:
     die(world, 2, "add")  # the ledger is opened again by this
     app = SimpleNamespace(
-        config=SimpleNamespace(ledger="ledger.db", defrag_threshold=0.3),
+        config=SimpleNamespace(
+            ledger="ledger.db",
+            defrag_threshold=0.3,
+            backup_to=None,
+            backup_every=0.0,
+            api_listen="",
+            api_socket=None,
+            api_certificate=None,
+            api_key=None,
+            api_client_ca=None,
+        ),
         engine=world.engine,
         hosts=world.hosts,
         ledger=world.ledger,

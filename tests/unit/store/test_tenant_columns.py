@@ -93,6 +93,8 @@ def old(tmp_path: Path) -> Iterator[Path]:
         for index in ("ix_vm_name", "ix_queue_name", "ix_desktop_name", "audit_operation_event"):
             raw.execute(f"DROP INDEX {index}")
         raw.execute("CREATE INDEX ix_audit_operation ON audit (operation)")
+        for later in ("seal", "checkpoint"):
+            raw.execute(f"DROP TABLE {later}")
         raw.execute("UPDATE meta SET schema_version = 14")
     yield path
 

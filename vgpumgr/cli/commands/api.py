@@ -12,6 +12,7 @@ import click
 from vgpumgr.app.config import Config
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.output import say
+from vgpumgr.cli.terminal import echo
 from vgpumgr.model.errors import PartlyDone, UsageError
 from vgpumgr.model.formats import counted
 
@@ -93,13 +94,13 @@ def _check(context: Context, config: Config) -> None:
     if config.api_listen:
         _host_and_port(config.api_listen)
     hosts = len(context.app.ledger.hosts())
-    click.echo(f"ok   ledger {config.ledger}: {counted(hosts, 'host')}")
+    echo(f"ok   ledger {config.ledger}: {counted(hosts, 'host')}")
     bad = 0
     for each in api_findings(config):
         bad += each.mark is CheckOutcome.BAD
         mark = "BAD " if each.mark is CheckOutcome.BAD else f"{each.mark:<4}"
         next = f"\n     next: {each.next}" if each.next else ""
-        click.echo(f"{mark} {each.text}{next}")
+        echo(f"{mark} {each.text}{next}")
     if bad:
         raise PartlyDone(f"the API cannot be served so: {counted(bad, 'fault')}")
 

@@ -15,7 +15,7 @@ from tests.e2e.support import vm as vm_document
 from tests.property.test_sim_kill_points import WAYS, Way
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.app.enrolment import HELPER_VERSION
-from vgpumgr.cli.views import host_views
+from vgpumgr.endpoints import host_items
 from vgpumgr.helper import dispatch
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import Conflict, HostRefused
@@ -269,7 +269,7 @@ def test_a_helper_is_upgraded_and_its_version_read_back(cli: Cli) -> None:
     assert f"a40: helper {version} → {version}" in cli.ok("host", "upgrade", "a40", "t4").err
     (row, _) = cli.ok("host", "list", "-o", "wide").rows
     assert row[-1] == version
-    with mock.patch.object(host_views, "HELPER_VERSION", "99"):
+    with mock.patch.object(host_items, "VERSION", "99"):
         shown = cli.ok("host", "list", "-o", "wide").out
     assert f"{version} (vgpumgr host upgrade a40)" in shown
     cli.fails(3, "host", "upgrade", "nowhere")

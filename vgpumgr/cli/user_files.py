@@ -45,7 +45,13 @@ def document_text(file: str) -> DocumentText:
 
 def load_documents(context: Context, file: str) -> Documents:
     """Read and check a file; profiles of probed hosts are known beside the catalogue's."""
-    return checked(context.app.ledger, read_file(file), source_name(file))
+    from vgpumgr.spec import SpecError, load
+
+    text, source = read_file(file), source_name(file)
+    try:
+        return load(text, source)
+    except SpecError:  # the fleet's own profiles are known to the ledger
+        return checked(context.app.ledger, text, source)
 
 
 def load_vms(context: Context, file: str) -> tuple[VmSpec, ...]:

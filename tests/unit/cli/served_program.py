@@ -107,7 +107,7 @@ class ServedProgram(Program):
         config = uvicorn.Config(make_application(service), log_level="error", access_log=False)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=_serve, args=(server, listener), daemon=True)
-        with mock.patch("vgpumgr.api.incoming_call.authenticate", _ada):
+        with mock.patch("vgpumgr.api.service.authenticate", _ada):
             thread.start()
             try:
                 yield

@@ -108,3 +108,19 @@ def test_the_trail_names_who_asked_and_how(api: ApiServer) -> None:
     assert {each["method"] for each in trail} == {"token"}
     assert all(each["credential"] for each in trail)
     assert "vgm_" not in json.dumps(trail)
+
+
+@pytest.mark.parametrize("after_s", [0.4, 0.9])
+def test_a_command_goes_on_while_the_server_is_killed_and_comes_back(
+    api: ApiServer, after_s: float
+) -> None:
+    before = operations(api)
+    killer = threading.Timer(after_s, lambda: (api.kill(), api.start()))
+    killer.start()
+    try:
+        ran = api("vm", "stop", "desk-b", "--force")
+    finally:
+        killer.join()
+    assert (ran.code, "1 of 1 done" in ran.out) == (0, True), ran.err
+    assert operations(api) == before + 1
+    api.cli.ok("vm", "start", "desk-b")

@@ -139,7 +139,8 @@ def carry_out(
     if context.server is not None:
         with _reporting(size) as sinks:
             watch = OperationWatch(sinks, planned)
-            return context.server.carry_out(endpoint, asked, watch)
+            with _on_interrupt(lambda: _end(next=watch.next)):
+                return context.server.carry_out(endpoint, asked, watch)
     app = context.app
     with ending_gently(app.stop, app.leave_to_person), _reporting(size) as sinks:
 
@@ -158,6 +159,14 @@ class OperationWatch:
         self._sinks, self._planned = sinks, planned
         self._told: set[str] = set()
         self._lines = 0
+        self._operation = ""
+
+    @property
+    def next(self) -> str:
+        """What to type where the command ends before the operation."""
+        if not self._operation:
+            return AFTER_A_CHANGE
+        return f"it goes on at the server: vgpumgr operation show {self._operation[:8]}"
 
     def __call__(self, operation: Mapping[str, Any]) -> None:
         """Report the tasks that have ended since."""
@@ -165,6 +174,7 @@ class OperationWatch:
         from vgpumgr.model.errors import VgpumgrError
         from vgpumgr.model.operation import FINAL_TASKS, TaskState
 
+        self._operation = operation["name"]
         self._sinks.sized(len(operation["tasks"]))
         if plan := operation.get("plan"):
             self._planned(plan)

@@ -8,6 +8,8 @@ import io
 import json
 import socket
 import ssl
+import time
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,8 @@ A = TypeVar("A")
 CONNECT_S = 10.0
 ANSWER_S = 900.0
 """How long an answer may take: probing and planning a large fleet is waited for."""
+AWAY_S, RETRY_S = 60.0, 1.0
+"""How long a server may be away in the midst of an operation, and how often it is tried."""
 WAIT = "30s"
 MAX_ANSWER = 256 << 20
 UNIX = "unix:"
@@ -93,6 +97,7 @@ class ApiClient:
     def __init__(self, address: ServerAddress) -> None:
         self._address = address
         self._connection: http.client.HTTPConnection | None = None
+        self._reached = False
 
     def call(self, endpoint: Endpoint[P, A], asked: P) -> Result[A]:
         """The answer of an endpoint, without waiting for an operation's end."""
@@ -123,7 +128,12 @@ class ApiClient:
         path = f"/v1/operations/{quote(str(operation['name']), safe='')}?wait={WAIT}"
         watch(operation)
         while not operation["done"]:
-            operation = self._request("GET", path, None)[1]
+            try:
+                operation = self._request("GET", path, None)[1]
+            except HostUnreachable as error:
+                name = str(operation["name"])[:8]
+                error.next = f"it goes on there; later: vgpumgr operation show {name}"
+                raise
             watch(operation)
         if "response" in operation:
             return from_json(endpoint, operation["response"])
@@ -148,17 +158,42 @@ class ApiClient:
     def _request(
         self, method: str, path: str, body: Mapping[str, Any] | None
     ) -> tuple[int, dict[str, Any]]:
+        """The answer. A server that goes away meanwhile is waited for; a change is asked for again
+        under its key, and is carried out once.
+        """
+        headers = self._headers(method, body)
+        until = time.monotonic() + AWAY_S
+        while True:
+            try:
+                return self._request_once(method, path, body, headers)
+            except (HostUnreachable, OutcomeUnknown):
+                if not self._reached or time.monotonic() > until:
+                    raise
+                time.sleep(RETRY_S)
+
+    def _headers(self, method: str, body: Mapping[str, Any] | None) -> dict[str, str]:
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
         if self._address.token:
             headers["Authorization"] = f"Bearer {self._address.token}"
-        text = None if body is None else json.dumps(body)
-        if text is not None:
+        if body is not None:
             headers["Content-Type"] = "application/json"
+            headers["Idempotency-Key"] = str(uuid.uuid4())
         if method in {HttpMethod.PUT, HttpMethod.PATCH, HttpMethod.DELETE}:
             headers["If-Match"] = "*"  # a command says itself what it takes things for
+        return headers
+
+    def _request_once(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
+    ) -> tuple[int, dict[str, Any]]:
         connection = self._connected()
+        self._reached = True
         try:
-            connection.request(method, path, text, headers)
+            text = None if body is None else json.dumps(body)
+            connection.request(method, path, text, dict(headers))
             answer = connection.getresponse()
             data = answer.read(MAX_ANSWER + 1)
             if answer.headers.get("Content-Encoding") == "gzip":
@@ -199,6 +234,7 @@ class ApiClient:
             try:
                 connection.connect()
             except OSError as error:
+                connection.close()
                 raise HostUnreachable(
                     f"{self._address} cannot be reached",
                     why=getattr(error, "strerror", None) or str(error),

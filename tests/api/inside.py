@@ -16,7 +16,7 @@ from vgpumgr.access.token_secret import secret_digest, token_text
 from vgpumgr.api.application import make_application
 from vgpumgr.api.service import Service
 from vgpumgr.api.worker import JobTeller, work
-from vgpumgr.api.worker_pool import Job
+from vgpumgr.api.worker_pool import WorkerJob
 from vgpumgr.app import App
 from vgpumgr.app.config import load_config
 from vgpumgr.model.credential import ApiToken
@@ -40,7 +40,7 @@ class Said:
 class _Hearing(JobTeller):
     """Tells a job in this process."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: WorkerJob) -> None:
         self._job = job
 
     def tell(self, **event: object) -> None:
@@ -61,7 +61,7 @@ class _WorkersHere:
     def __init__(self, app: App) -> None:
         self._app = app
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: WorkerJob) -> None:
         work(self._app, job.asked, _Hearing(job))
 
 

@@ -18,8 +18,8 @@ from vgpumgr.api.pages import page
 from vgpumgr.api.problems import problem
 from vgpumgr.api.request_keys import in_doubt, request_key, require_same
 from vgpumgr.api.service import Service
-from vgpumgr.api.worker import Call, carry_out
-from vgpumgr.api.worker_pool import Job
+from vgpumgr.api.worker import EndpointCall, carry_out
+from vgpumgr.api.worker_pool import WorkerJob
 from vgpumgr.endpoints.answers import to_json
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import AnyEndpoint, Runs
@@ -72,7 +72,7 @@ class IncomingCall:
         finally:
             self.service.answers.changed()
 
-    def _live(self, context: CallContext, call: Call) -> Response:
+    def _live(self, context: CallContext, call: EndpointCall) -> Response:
         """The answer of a read: the one that is kept, as long as nothing has changed."""
         asked = json.dumps(call.asked, sort_keys=True)
 
@@ -146,13 +146,13 @@ class IncomingCall:
             raise
         return who
 
-    def _call(self, who: Established) -> Call:
+    def _call(self, who: Established) -> EndpointCall:
         request = None
         if self.endpoint.changes:
             request = request_key(self.endpoint, who.actor.user, self.asked, self.key)
         needs = self.endpoint.permission
         scope = who.grants.require(needs) if needs is not None else NO_TENANT
-        return Call(
+        return EndpointCall(
             endpoint=self.endpoint.name,
             asked=self.asked,
             actor=who.actor,
@@ -162,7 +162,7 @@ class IncomingCall:
             if_match=self.request.headers.get("if-match"),
         )
 
-    def _found(self, call: Call) -> ApiRequest | None:
+    def _found(self, call: EndpointCall) -> ApiRequest | None:
         """The request that was carried out under the key, if it was."""
         assert call.request is not None
         if self.key is None:
@@ -172,23 +172,23 @@ class IncomingCall:
             require_same(found, call.request)
         return found
 
-    def _submitted(self) -> tuple[Established, Call, Job] | Response:
+    def _submitted(self) -> tuple[Established, EndpointCall, WorkerJob] | Response:
         who = self._admitted()
         call = self._call(who)
         if call.request is not None and (found := self._found(call)) is not None:
             return self._replayed(who, found)
-        job = Job(asked=to_plain(call), changed=self.service.wake(self.changed))
+        job = WorkerJob(asked=to_plain(call), changed=self.service.wake(self.changed))
         self.service.workers.submit(job)
         return who, call, job
 
-    def _end_of(self, who: Established, call: Call, job: Job) -> Response:
+    def _end_of(self, who: Established, call: EndpointCall, job: WorkerJob) -> Response:
         if job.error is not None:
             return self._failed(who, call, job.error)
         if job.answer is not None:
             return JSONResponse(job.answer)
         return _operation_answer(self._operation(who, job.operation), 202)
 
-    def _failed(self, who: Established, call: Call, error: VgpumgrError) -> Response:
+    def _failed(self, who: Established, call: EndpointCall, error: VgpumgrError) -> Response:
         """The answer for an error; that of a faster attempt where there was one: the error may be
         of what that has done.
         """
@@ -236,7 +236,7 @@ class IncomingCall:
             whole["error"] = reads.redacted(end["error"])
         return {**whole, "done": whole["done"] and _is_ended(self.service, found)}
 
-    async def _until_ended(self, job: Job, wait_s: float) -> None:
+    async def _until_ended(self, job: WorkerJob, wait_s: float) -> None:
         try:
             async with asyncio.timeout(wait_s):
                 while not job.ended:
@@ -246,7 +246,7 @@ class IncomingCall:
             pass
 
 
-def _of_job(job: Job) -> dict[str, Any]:
+def _of_job(job: WorkerJob) -> dict[str, Any]:
     """What is known of the last request that worked on an operation here."""
     ended = job.ended  # before its end is looked at, which is there first
     found: dict[str, Any] = {"done": ended, "told": list(job.told)}

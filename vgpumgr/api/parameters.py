@@ -27,7 +27,7 @@ from typing_extensions import TypedDict
 from vgpumgr import API_VERSION
 from vgpumgr.api.pages import MOST_ITEMS
 from vgpumgr.api.problems import Failure
-from vgpumgr.endpoints.endpoint import AnyEndpoint, Limits
+from vgpumgr.endpoints.endpoint import AnyEndpoint, ParameterLimits
 
 PageSize = Annotated[int, Field(ge=1, le=MOST_ITEMS)] | SkipJsonSchema[None]
 PageAfter = Annotated[str, Field(min_length=1, max_length=4096)] | SkipJsonSchema[None]
@@ -84,7 +84,7 @@ def _checked(hint: Any) -> Any:
     origin = get_origin(hint)
     if origin is Annotated:
         inner, *notes = get_args(hint)
-        limits = next((each for each in notes if isinstance(each, Limits)), None)
+        limits = next((each for each in notes if isinstance(each, ParameterLimits)), None)
         if limits is None:
             return _checked(inner)
         inner = inner if inner is str else _checked(inner)
@@ -98,7 +98,7 @@ def _checked(hint: Any) -> Any:
     return Annotated[str, Field(max_length=MAX_TEXT)] if hint is str else hint
 
 
-def _field(limits: Limits) -> Any:
+def _field(limits: ParameterLimits) -> Any:
     told = {f.name: getattr(limits, f.name) for f in dataclasses.fields(limits)}
     return Field(**{name: value for name, value in told.items() if value is not None})
 

@@ -15,7 +15,7 @@ from vgpumgr.api.live_answers import LiveAnswers
 from vgpumgr.api.rate_limits import RateLimits
 from vgpumgr.api.token_bucket import TokenBucket
 from vgpumgr.api.trail_follower import TrailFollower
-from vgpumgr.api.worker_pool import Job, WorkerPool
+from vgpumgr.api.worker_pool import WorkerJob, WorkerPool
 from vgpumgr.model.actor import Actor, acting
 from vgpumgr.model.errors import LoginRefused, NotPermitted, VgpumgrError
 from vgpumgr.model.history import AccessEvent
@@ -47,7 +47,7 @@ class Service:
         self.answers = LiveAnswers(app.writable_ledger.version)
         self.limits = RateLimits()
         self._refusals = TokenBucket(REFUSALS_A_MINUTE / 60.0, REFUSALS_A_MINUTE)
-        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._jobs: OrderedDict[str, WorkerJob] = OrderedDict()
 
     def start(self) -> None:
         """Begin to follow the trail, and make workers ready; called in the event loop."""
@@ -87,12 +87,12 @@ class Service:
             with suppress(VgpumgrError), acting(actor):
                 self.app.writable_ledger.record_access(AccessEvent.REFUSED, error.message)
 
-    def keep(self, job: Job) -> None:
+    def keep(self, job: WorkerJob) -> None:
         """Keep a job whose operation is known."""
         self._jobs[job.operation] = job
         while len(self._jobs) > KEPT_JOBS:
             self._jobs.popitem(last=False)
 
-    def job(self, operation: str) -> Job | None:
+    def job(self, operation: str) -> WorkerJob | None:
         """The job of an operation that was begun here."""
         return self._jobs.get(operation)

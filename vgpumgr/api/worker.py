@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class EndpointCall:
     """One call of an endpoint, as the API tells a worker of it: ``scope`` is where the caller holds
     its permission, ``also`` where its other ones. ``request`` is the key of one that changes
     something, ``if_match`` the tags that it takes the thing for.
@@ -60,7 +60,7 @@ class Call:
     if_match: str | None = None
 
 
-def carry_out(context: CallContext, call: Call) -> dict[str, Any]:
+def carry_out(context: CallContext, call: EndpointCall) -> dict[str, Any]:
     """The whole answer of a call; what came of a request is kept in the ledger. Raises what the
     endpoint raises. Other tenants' names are in neither.
     """
@@ -85,7 +85,7 @@ def carry_out(context: CallContext, call: Call) -> dict[str, Any]:
         return answer
 
 
-def _told(context: CallContext, call: Call, asked: object) -> dict[str, Any]:
+def _told(context: CallContext, call: EndpointCall, asked: object) -> dict[str, Any]:
     """The answer as JSON, within the caller's scope."""
     endpoint = ENDPOINTS[call.endpoint]
     if context.scope.is_all:
@@ -179,7 +179,7 @@ class JobTeller:
 def work(app: App, job: Mapping[str, Any], teller: JobTeller) -> None:
     """Carry out one job, and tell its answer or error."""
     try:
-        call = from_plain(Call, job)
+        call = from_plain(EndpointCall, job)
         context = CallContext(
             app=app,
             begun=teller.begun,

@@ -20,7 +20,7 @@ KEPT_S = 60.0
 
 
 @dataclass(slots=True)
-class Job:
+class WorkerJob:
     """One endpoint being carried out. ``operation`` is the id of the first that was reserved,
     ``plan`` the changes ahead, ``told`` lines on how far it has come; ``answer`` or
     ``error`` is its end. ``changed`` is called, in another thread, at each change.
@@ -84,7 +84,7 @@ class _WorkerProcess:
         for line in self._process.stdout:
             yield json.loads(line)
 
-    def carry_out(self, job: Job) -> bool:
+    def carry_out(self, job: WorkerJob) -> bool:
         """Work on a job until its end; can the process take another?"""
         try:
             self._send(job.asked)
@@ -148,7 +148,7 @@ class WorkerPool:
         for _ in range(self._idle_wanted):
             threading.Thread(target=self._add_idle, name="worker-start", daemon=True).start()
 
-    def submit(self, job: Job, wait_s: float = READY_S) -> None:
+    def submit(self, job: WorkerJob, wait_s: float = READY_S) -> None:
         """Begin a job; DeadlineExceeded where no process is free for so long."""
         worker = self._take(time.monotonic() + wait_s)
         threading.Thread(target=self._run, args=(worker, job), name="worker", daemon=True).start()
@@ -186,7 +186,7 @@ class WorkerPool:
         ready = worker.wait_ready()
         self._give_back(worker, ready=ready)
 
-    def _run(self, worker: _WorkerProcess, job: Job) -> None:
+    def _run(self, worker: _WorkerProcess, job: WorkerJob) -> None:
         self._give_back(worker, ready=worker.carry_out(job))
 
     def _give_back(self, worker: _WorkerProcess, *, ready: bool) -> None:

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result
 from vgpumgr.endpoints.shapes import ItemList, Name, Time
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.role_binding import EVERY_TENANT, Role, RoleBinding
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vgpumgr.identity.established import Established
     from vgpumgr.model.credential import ApiToken, LoginSession
 
-RoleName = Annotated[str, Limits(pattern=f"^({'|'.join(role.value for role in Role)})$")]
+RoleName = Annotated[str, ParameterLimits(pattern=f"^({'|'.join(role.value for role in Role)})$")]
 MONTH_S = 30 * 86_400.0
 YEAR_S = 366 * 86_400.0
 
@@ -157,7 +157,7 @@ class TokenRequest:
     name: Name
     role: RoleName
     tenant: Name = EVERY_TENANT
-    lifetime_s: Annotated[float, Limits(ge=1, le=YEAR_S)] = MONTH_S
+    lifetime_s: Annotated[float, ParameterLimits(ge=1, le=YEAR_S)] = MONTH_S
 
 
 def create_token(context: CallContext, asked: TokenRequest) -> Result[NewToken]:
@@ -178,7 +178,7 @@ def create_token(context: CallContext, asked: TokenRequest) -> Result[NewToken]:
 class Revoked:
     """Tokens or sessions by their ids; one's own tokens by their names, too."""
 
-    names: Annotated[tuple[Name, ...], Limits(min_length=1, max_length=1000)]
+    names: Annotated[tuple[Name, ...], ParameterLimits(min_length=1, max_length=1000)]
 
 
 def revoke_tokens(context: CallContext, asked: Revoked) -> Result[Done]:

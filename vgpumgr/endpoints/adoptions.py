@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.drifts import known_hosts
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.hosts import HostNames, OneHost
 from vgpumgr.endpoints.layout_items import LayoutPlanItem, layout_plan_item
 from vgpumgr.endpoints.outcomes import OutcomeItem, failure_of, outcome_item, outcome_result
@@ -92,15 +92,15 @@ def _item(found: AdoptionCandidate) -> AdoptableItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Adoption:
+class AdoptionRequest:
     """Domains of a host to take under management, as VMs of a tenant."""
 
     host: Name
-    vms: Annotated[tuple[Name, ...], Limits(min_length=1, max_length=10_000)]
+    vms: Annotated[tuple[Name, ...], ParameterLimits(min_length=1, max_length=10_000)]
     tenant: Name = "default"
 
 
-def adopt_domains(context: CallContext, asked: Adoption) -> Result[OutcomeItem]:
+def adopt_domains(context: CallContext, asked: AdoptionRequest) -> Result[OutcomeItem]:
     """Claim the GPU parts of domains and mark them as managed; a running VM keeps running."""
     [host] = known_hosts(context, [asked.host])
     with context.changing() as engine:
@@ -138,7 +138,7 @@ ADOPT_DOMAINS = Endpoint(
     path="/hosts/{host}:adopt",
     permission=Permission.HEAL_APPLY,
     summary="Bring domains of a host under management, unchanged.",
-    asks=Adoption,
+    asks=AdoptionRequest,
     answers=OutcomeItem,
     kind="Outcome",
     work=adopt_domains,

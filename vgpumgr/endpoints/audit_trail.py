@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result
 from vgpumgr.endpoints.shapes import Time
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.history import AuditRecord
@@ -29,7 +29,7 @@ class AuditFilter:
     user: str = ""
     tenant: str = ""
     since: float | None = None
-    limit: Annotated[int, Limits(ge=0)] = 100
+    limit: Annotated[int, ParameterLimits(ge=0)] = 100
 
 
 class AuditItem(TypedDict):

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.known_profiles import known_profile
 from vgpumgr.endpoints.pools import User
 from vgpumgr.endpoints.shapes import ItemList, Name, Time
@@ -74,9 +74,9 @@ class CreateBooking:
 
     group: User
     profile: Name
-    count: Annotated[int, Limits(ge=1, le=MAX_DESKTOPS)]
-    begins: Annotated[str, Limits(max_length=64)]
-    ends: Annotated[str, Limits(max_length=64)]
+    count: Annotated[int, ParameterLimits(ge=1, le=MAX_DESKTOPS)]
+    begins: Annotated[str, ParameterLimits(max_length=64)]
+    ends: Annotated[str, ParameterLimits(max_length=64)]
 
 
 def create_booking(context: CallContext, asked: CreateBooking) -> Result[BookingItem]:

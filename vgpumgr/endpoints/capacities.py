@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.plan_items import ReasonItem, reason_item
 from vgpumgr.endpoints.refreshed import refresh
 from vgpumgr.endpoints.shapes import ItemList, Name
@@ -59,8 +59,8 @@ class CapacityAsked:
     """
 
     profiles: tuple[Name, ...] = ()
-    vcpus: Annotated[int, Limits(ge=1, le=512)] = 2
-    memory_mib: Annotated[int, Limits(ge=1, le=1 << 40)] = 4096
+    vcpus: Annotated[int, ParameterLimits(ge=1, le=512)] = 2
+    memory_mib: Annotated[int, ParameterLimits(ge=1, le=1 << 40)] = 4096
     refresh: bool = False
     gauge: bool = False
 

@@ -55,7 +55,7 @@ class ObstacleItem(TypedDict):
     text: str
 
 
-class FragmentationItem(TypedDict):
+class FragmentationChangeItem(TypedDict):
     """The share of free GPU memory that is fragmented, before and after."""
 
     before: float
@@ -73,7 +73,7 @@ class DefragPlanItem(TypedDict):
     fewest: bool
     moves: list[DefragMoveItem]
     mib: int
-    fragmentation: FragmentationItem
+    fragmentation: FragmentationChangeItem
     obstacles: list[ObstacleItem]
     refused: list[str]
     users: list[UserItem]

@@ -15,7 +15,7 @@ from vgpumgr.endpoints.defrag_items import (
     defragmented_item,
     goal_words,
 )
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.outcomes import OutcomeItem, failure_of, outcome_result
 from vgpumgr.endpoints.shapes import Name, Nothing
 from vgpumgr.model.defrag import DefragGoal, EmptyGpus, FreeRoom, MoveMode, NoDefragMoves
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from vgpumgr.engine.defrag.defrag_apply import DefragReport
     from vgpumgr.engine.defrag.defrag_plan import DefragPlan, DefragRequest
 
-MayStop = Annotated[tuple[Name, ...], Limits(max_length=10_000)]
+MayStop = Annotated[tuple[Name, ...], ParameterLimits(max_length=10_000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +46,12 @@ class DefragWish:
     at work; ``at_logoff``: desktops may be, once their users have logged off.
     """
 
-    free: Annotated[int, Limits(ge=1)] | None = None
+    free: Annotated[int, ParameterLimits(ge=1)] | None = None
     profile: Name | None = None
-    count: Annotated[int, Limits(ge=1, le=10_000)] | None = None
-    vcpus: Annotated[int, Limits(ge=1, le=512)] | None = None
-    memory_mib: Annotated[int, Limits(ge=1)] | None = None
-    max_moves: Annotated[int, Limits(ge=0)] | None = None
+    count: Annotated[int, ParameterLimits(ge=1, le=10_000)] | None = None
+    vcpus: Annotated[int, ParameterLimits(ge=1, le=512)] | None = None
+    memory_mib: Annotated[int, ParameterLimits(ge=1)] | None = None
+    max_moves: Annotated[int, ParameterLimits(ge=0)] | None = None
     allow_cold: bool = False
     with_users: bool = False
     at_logoff: bool = False

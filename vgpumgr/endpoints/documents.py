@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from vgpumgr.endpoints.endpoint import Limits
+from vgpumgr.endpoints.endpoint import ParameterLimits
 from vgpumgr.model.errors import PoolsInFile, UsageError
 from vgpumgr.model.formats import spanned
 from vgpumgr.model.vm import VmSpec
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 MAX_TEXT = (1 << 20) + 1
 """One more than the loader takes: it is the loader that refuses what is longer."""
 STDIN = "-"
-Text = Annotated[str, Limits(max_length=MAX_TEXT)]
-Source = Annotated[str, Limits(min_length=1, max_length=4096)]
+Text = Annotated[str, ParameterLimits(max_length=MAX_TEXT)]
+Source = Annotated[str, ParameterLimits(min_length=1, max_length=4096)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ class Runs(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ParameterLimits:
     """What a parameter may be, for ``Annotated[...]``; texts are at most ``max_length`` long."""
 
     ge: float | None = None

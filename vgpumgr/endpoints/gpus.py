@@ -20,7 +20,7 @@ from vgpumgr.model.vm import Allocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuFilter:
+class GpuSelection:
     """GPUs of one ``host``, or all. ``refresh``: the hosts are probed first; ``types``: with what
     each GPU can make, which takes a while for a large fleet.
     """
@@ -30,7 +30,7 @@ class GpuFilter:
     types: bool = False
 
 
-def list_gpus(context: CallContext, asked: GpuFilter) -> Result[ItemList[GpuItem]]:
+def list_gpus(context: CallContext, asked: GpuSelection) -> Result[ItemList[GpuItem]]:
     """GPUs with what they hold, foreign things included."""
     ledger = context.app.ledger
     host = ledger.host(asked.host).name if asked.host else None
@@ -119,7 +119,7 @@ LIST_GPUS = Endpoint(
     path="/gpus",
     permission=Permission.FLEET_READ,
     summary="GPUs with what they hold.",
-    asks=GpuFilter,
+    asks=GpuSelection,
     answers=ItemList[GpuItem],
     kind="GPUList",
     work=list_gpus,

@@ -16,7 +16,7 @@ from vgpumgr.endpoints.drifts import (
     unread_items,
     unread_parts_error,
 )
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.gpus import OneGpu, gpu_name
 from vgpumgr.endpoints.hosts import HostNames
 from vgpumgr.endpoints.outcomes import OutcomeItem, failure_of, outcome_item
@@ -35,8 +35,8 @@ class HealRequest:
     """Differences of these hosts, VMs and kinds; what is not named is not limited."""
 
     hosts: HostNames = ()
-    vms: Annotated[tuple[Name, ...], Limits(max_length=10_000)] = ()
-    kinds: Annotated[tuple[DriftKind, ...], Limits(max_length=100)] = ()
+    vms: Annotated[tuple[Name, ...], ParameterLimits(max_length=10_000)] = ()
+    kinds: Annotated[tuple[DriftKind, ...], ParameterLimits(max_length=100)] = ()
 
 
 class RemedyItem(TypedDict):

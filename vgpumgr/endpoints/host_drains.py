@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.host_items import HostItem
 from vgpumgr.endpoints.hosts import HostNames, NamedHosts, OneHost, uncordon_hosts
 from vgpumgr.endpoints.outcomes import OutcomeItem, UserItem, failure_of, outcome_item, user_items
@@ -22,7 +22,7 @@ from vgpumgr.model.formats import counted
 if TYPE_CHECKING:
     from vgpumgr.engine.hosts.host_drain import DrainReport, DrainRequest, DrainTarget
 
-Seconds = Annotated[float, Limits(ge=0, le=7 * 86400)]
+Seconds = Annotated[float, ParameterLimits(ge=0, le=7 * 86400)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class HostDrain:
     cold: bool = False
     with_users: bool = False
     timeout_s: Seconds | None = None
-    logoff_within_s: Annotated[float, Limits(ge=0)] | None = None
+    logoff_within_s: Annotated[float, ParameterLimits(ge=0)] | None = None
 
 
 class DrainMove(TypedDict):

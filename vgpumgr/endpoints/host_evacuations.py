@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.host_items import FenceItem
 from vgpumgr.endpoints.hosts import OneHost, host_from
 from vgpumgr.endpoints.outcomes import (
@@ -33,7 +33,7 @@ from vgpumgr.model.host import Fence, HostRecord, says_off
 if TYPE_CHECKING:
     from vgpumgr.engine.hosts.evacuation_plan import EvacuationPlan
 
-Argv = Annotated[tuple[str, ...], Limits(min_length=1, max_length=100)]
+Argv = Annotated[tuple[str, ...], ParameterLimits(min_length=1, max_length=100)]
 
 
 class HostVms(TypedDict):

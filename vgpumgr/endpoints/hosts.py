@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from vgpumgr import API_VERSION
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.host_items import HostItem, host_item, probe_summary
 from vgpumgr.endpoints.refreshed import refresh
 from vgpumgr.endpoints.refusal_items import own_vms
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from vgpumgr.engine.inventory.observation import Observation
     from vgpumgr.model.domain import MigrationAddress
 
-HostNames = Annotated[tuple[Name, ...], Limits(max_length=10_000)]
-SomeHosts = Annotated[tuple[Name, ...], Limits(min_length=1, max_length=10_000)]
+HostNames = Annotated[tuple[Name, ...], ParameterLimits(max_length=10_000)]
+SomeHosts = Annotated[tuple[Name, ...], ParameterLimits(min_length=1, max_length=10_000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

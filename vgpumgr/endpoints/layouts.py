@@ -7,13 +7,13 @@ from typing import Annotated
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result
 from vgpumgr.endpoints.gpu_items import PartitioningItem, SeenGpu, partitioning, seen_gpus
 from vgpumgr.endpoints.host_looks import Look
 from vgpumgr.endpoints.refreshed import refresh
 from vgpumgr.endpoints.shapes import ItemList, Name
 
-HostNames = Annotated[tuple[Name, ...], Limits(max_length=10_000)]
+HostNames = Annotated[tuple[Name, ...], ParameterLimits(max_length=10_000)]
 
 
 class LayoutStateItem(Look, PartitioningItem):

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result
 from vgpumgr.endpoints.shapes import ItemList, Name, Nothing, Time
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.defrag import LogoffMove
@@ -48,7 +48,7 @@ def _item(move: LogoffMove) -> LogoffMoveItem:
 class CancelledMoves:
     """VMs whose moves are cancelled."""
 
-    names: Annotated[tuple[Name, ...], Limits(min_length=1, max_length=10_000)]
+    names: Annotated[tuple[Name, ...], ParameterLimits(min_length=1, max_length=10_000)]
 
 
 class StayingVmItem(TypedDict):

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.outcomes import OutcomeItem, failure_of, outcome_item, outcome_result
 from vgpumgr.endpoints.shapes import Name, Time
 from vgpumgr.model.codec import to_plain
@@ -127,7 +127,7 @@ class OperationFilter:
 
     open: bool = False
     since: float | None = None
-    limit: Annotated[int, Limits(ge=0)] = 100
+    limit: Annotated[int, ParameterLimits(ge=0)] = 100
 
 
 class OperationList(TypedDict):

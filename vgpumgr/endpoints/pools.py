@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.pool_items import (
     PoolItem,
     PoolTurn,
@@ -27,8 +27,8 @@ from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.pool import MAX_DESKTOPS
 
-User = Annotated[str, Limits(min_length=1, max_length=255)]
-Count = Annotated[int, Limits(ge=0, le=MAX_DESKTOPS)]
+User = Annotated[str, ParameterLimits(min_length=1, max_length=255)]
+Count = Annotated[int, ParameterLimits(ge=0, le=MAX_DESKTOPS)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class PoolHistory:
     """The ``last`` sessions of a pool."""
 
     name: Name
-    last: Annotated[int, Limits(ge=1, le=100_000)] = 50
+    last: Annotated[int, ParameterLimits(ge=1, le=100_000)] = 50
 
 
 def list_sessions(context: CallContext, asked: PoolHistory) -> Result[ItemList[SessionItem]]:

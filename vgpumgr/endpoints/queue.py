@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.shapes import ItemList, Name, Nothing, Time
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.queue import QueueEntry, QueueState
@@ -131,7 +131,7 @@ def show_entry(context: CallContext, asked: QueuedVmName) -> Result[WholeQueueEn
 class CancelQueued:
     """VMs to take out of the queue."""
 
-    names: Annotated[tuple[Name, ...], Limits(min_length=1, max_length=10_000)]
+    names: Annotated[tuple[Name, ...], ParameterLimits(min_length=1, max_length=10_000)]
 
 
 class CancelledVms(TypedDict):

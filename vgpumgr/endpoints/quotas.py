@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result
 from vgpumgr.endpoints.known_profiles import known_profile
 from vgpumgr.endpoints.shapes import ItemList, Nothing
 from vgpumgr.endpoints.tags import quota_tag
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 NO_LIMIT: Literal["none"] = "none"
 NoLimit = Literal["none"]
-Count = Annotated[int, Limits(ge=0, le=1 << 53)]
-Weight = Annotated[float, Limits(ge=0.01, le=1000.0)]
-Tenant = Annotated[str, Limits(min_length=1, max_length=63, pattern=f"^{NAME}$")]
+Count = Annotated[int, ParameterLimits(ge=0, le=1 << 53)]
+Weight = Annotated[float, ParameterLimits(ge=0.01, le=1000.0)]
+Tenant = Annotated[str, ParameterLimits(min_length=1, max_length=63, pattern=f"^{NAME}$")]
 
 
 class TenantLimits(TypedDict):
@@ -151,7 +151,7 @@ def _changed(
 class OneTenant:
     """A tenant by its name."""
 
-    tenant: Annotated[str, Limits(min_length=1, max_length=255)]
+    tenant: Annotated[str, ParameterLimits(min_length=1, max_length=255)]
 
 
 class TenantName(TypedDict):

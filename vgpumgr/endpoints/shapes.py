@@ -8,7 +8,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from typing_extensions import TypedDict
 
-from vgpumgr.endpoints.endpoint import Limits
+from vgpumgr.endpoints.endpoint import ParameterLimits
 from vgpumgr.model.errors import UsageError
 
 
@@ -20,8 +20,8 @@ class _DateTime:
 
 
 Time = Annotated[float, _DateTime()]
-Name = Annotated[str, Limits(min_length=1, max_length=255)]
-Labels = tuple[Annotated[str, Limits(max_length=600, pattern="^[^=]+=")], ...]
+Name = Annotated[str, ParameterLimits(min_length=1, max_length=255)]
+Labels = tuple[Annotated[str, ParameterLimits(max_length=600, pattern="^[^=]+=")], ...]
 """Labels that are looked for, ``KEY=VALUE`` each."""
 
 I = TypeVar("I")  # noqa: E741

@@ -20,7 +20,7 @@ from vgpumgr.endpoints.documents import (
     source_name,
     vms_of,
 )
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.known_profiles import known_profile
 from vgpumgr.endpoints.plan_items import ReasonItem, reason_items
 from vgpumgr.endpoints.refreshed import refresh
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from vgpumgr.engine.whatif.hypothetical_hosts import AddedHosts
     from vgpumgr.engine.whatif.simulation import Simulation, VmFate
 
-Words = Annotated[tuple[str, ...], Limits(max_length=1000)]
+Words = Annotated[tuple[str, ...], ParameterLimits(max_length=1000)]
 _MOST = 10_000
 _ADD = re.compile(r"(?P<profile>[^=]+)(=(?P<count>\d+))?")
 
@@ -50,11 +50,11 @@ class ChangedFleet:
     text: Text | None = None
     source: Source = "FILE"
     add: Words = ()
-    vcpus: Annotated[int, Limits(ge=1, le=512)] = 2
-    memory_mib: Annotated[int, Limits(ge=1)] = 4096
+    vcpus: Annotated[int, ParameterLimits(ge=1, le=512)] = 2
+    memory_mib: Annotated[int, ParameterLimits(ge=1)] = 4096
     add_hosts: Words = ()
-    fleets: Annotated[tuple[Text, ...], Limits(max_length=16)] = ()
-    fleet_sources: Annotated[tuple[Source, ...], Limits(max_length=16)] = ()
+    fleets: Annotated[tuple[Text, ...], ParameterLimits(max_length=16)] = ()
+    fleet_sources: Annotated[tuple[Source, ...], ParameterLimits(max_length=16)] = ()
     fail: Words = ()
     remove_vms: Words = ()
     refresh: bool = False

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.outcomes import OutcomeItem, outcome_result
 from vgpumgr.endpoints.shapes import Name
 from vgpumgr.model.errors import VgpumgrError
@@ -92,7 +92,7 @@ class MoveVm:
     name: Name
     to: Name
     cold: bool = False
-    timeout_s: Annotated[float, Limits(ge=0, le=LONGEST_S)] | None = None
+    timeout_s: Annotated[float, ParameterLimits(ge=0, le=LONGEST_S)] | None = None
     with_users: bool = False
 
 

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Limits, Result, Runs
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.outcomes import OutcomeItem, outcome_result
 from vgpumgr.endpoints.refreshed import refresh
 from vgpumgr.endpoints.shapes import ItemList, Labels, Name, matches, selector
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vgpumgr.engine.operations.operation_outcome import Outcome
     from vgpumgr.engine.use_cases import Engine
 
-Names = Annotated[tuple[Name, ...], Limits(min_length=1, max_length=10_000)]
+Names = Annotated[tuple[Name, ...], ParameterLimits(min_length=1, max_length=10_000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ class StopVms:
 
     names: Names
     force: bool = False
-    timeout_s: Annotated[float, Limits(ge=0, le=86400)] = 60.0
+    timeout_s: Annotated[float, ParameterLimits(ge=0, le=86400)] = 60.0
     release_gpu: bool = False
     with_users: bool = False
 

@@ -29,7 +29,7 @@ from vgpumgr.api.application import make_application
 from vgpumgr.api.live_answers import LiveAnswer
 from vgpumgr.api.service import Service
 from vgpumgr.api.worker import JobTeller, work
-from vgpumgr.api.worker_pool import Job
+from vgpumgr.api.worker_pool import WorkerJob
 from vgpumgr.app.access_control import AccessControl
 from vgpumgr.app.composition import App
 from vgpumgr.app.config import load_config
@@ -55,10 +55,10 @@ class ThreadWorkers:
     def close(self) -> None:
         """Nothing is kept."""
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: WorkerJob) -> None:
         threading.Thread(target=self._work, args=(job,), daemon=True).start()
 
-    def _work(self, job: Job) -> None:
+    def _work(self, job: WorkerJob) -> None:
         app = App(load_config(os.environ, Path.cwd(), self._overrides))
         heard = SimpleNamespace(write=lambda line: job.hear(json.loads(line)), flush=lambda: None)
         try:

@@ -119,7 +119,7 @@ def _domains(
     if not names:
         say("nothing to adopt")
         return
-    asked = adoptions.Adoption(host=host, vms=names, tenant=tenant)
+    asked = adoptions.AdoptionRequest(host=host, vms=names, tenant=tenant)
     print_outcome_result(carry_out(context, adoptions.ADOPT_DOMAINS, asked))
 
 

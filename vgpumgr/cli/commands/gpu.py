@@ -65,7 +65,7 @@ def gpu() -> None:
 def list_(context: Context, host: str | None, refresh: bool) -> None:
     """List GPUs. VFS counts the free ones of those that are on."""
     types = chosen_format().name in {"json", "yaml"}
-    asked = gpus.GpuFilter(host=host or None, refresh=refresh, types=types)
+    asked = gpus.GpuSelection(host=host or None, refresh=refresh, types=types)
     found = context.read(gpus.LIST_GPUS, asked)
     print_list("GPU", found.answer["items"], COLUMNS)
     finish(found)

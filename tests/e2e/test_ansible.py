@@ -168,7 +168,6 @@ def test_refusals_say_why_and_what_next(
     assert "spec" in bare["msg"]
 
 
-@pytest.mark.xfail(strict=False, reason="red once; the cause is open")
 def test_a_pool_is_recorded_changed_and_deleted(
     api: ApiServer, unix: dict[str, Any], tmp_path: Path
 ) -> None:

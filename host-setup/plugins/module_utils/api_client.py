@@ -164,6 +164,8 @@ class ApiClient:
 
     def _answer(self, connection, method, path, body, key):
         headers = {"Accept": "application/json"}
+        if method in ("PUT", "PATCH", "DELETE"):
+            headers["If-Match"] = "*"  # the task's plan was made just before
         if self._token:
             headers["Authorization"] = "Bearer " + self._token
         if key:

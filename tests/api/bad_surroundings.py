@@ -123,7 +123,7 @@ def provider_away(cli: Cli) -> list[str]:
     }
     with mock.patch.dict(os.environ, environ), serving_api(cli, name="login") as server:
         answer = server.ask("POST", "/v1/logins")
-        wrong = [] if is_problem(answer, 401, 502, 503, 504) else [f"a login: {answer}"]
+        wrong = [] if is_problem(answer, 502) else [f"a login: {answer}"]
         shown = {"Authorization": "Bearer vgs_nothing"}
         answer = server.ask("GET", "/v1/vms", headers=shown)
         wrong += [] if is_problem(answer, 401) else [f"a session: {answer}"]

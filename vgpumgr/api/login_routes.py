@@ -6,17 +6,16 @@ import secrets
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from vgpumgr.api.authentication import address_of, shown_secret
 from vgpumgr.api.incoming_call import PREFIX
 from vgpumgr.api.problems import failures
 from vgpumgr.model.actor import Actor, acting
 from vgpumgr.model.errors import LoginRefused, NotFound
-from vgpumgr.model.history import AccessEvent
 
 if TYPE_CHECKING:
     from vgpumgr.api.service import Service
@@ -37,6 +36,12 @@ class BegunLogin(BaseModel):
     complete_uri: str
     interval_s: float
     expires_s: float
+
+
+class LoginPoll(BaseModel):
+    """A login that was begun, by the secret that was told of it."""
+
+    login: str = Field(min_length=1, max_length=255)
 
 
 class PolledLogin(BaseModel):
@@ -79,25 +84,21 @@ class DeviceLogins:
             self.begun.pop(secret, None)
 
 
-def add_login_routes(api: FastAPI, service: Service) -> None:
+@dataclass(frozen=True, slots=True)
+class LoginRoutes:
     """Begin a login, ask about it, end a session. They need no permission: who asks is not known
     yet, or ends what is the asker's own.
     """
-    logins = DeviceLogins()
 
-    @api.post(
-        f"{PREFIX}/logins",
-        operation_id="login.begin",
-        tags=["login"],
-        responses=failures(),
-        openapi_extra=_ANYONE,
-    )
-    def begin(request: Request) -> BegunLogin:
+    service: Service
+    logins: DeviceLogins = field(default_factory=DeviceLogins)
+
+    def begin(self, request: Request) -> BegunLogin:
         """Begin a login at the identity provider."""
-        service.limits.count_login(address_of(request))
-        login = _provider(service).begin_device()
+        self.service.limits.count_login(address_of(request))
+        login = self._provider().begin_device()
         return BegunLogin(
-            login=logins.keep(login),
+            login=self.logins.keep(login),
             user_code=login.user_code,
             verification_uri=login.verification_uri,
             complete_uri=login.complete_uri,
@@ -105,30 +106,22 @@ def add_login_routes(api: FastAPI, service: Service) -> None:
             expires_s=max(0.0, login.expires_at - time.time()),
         )
 
-    @api.post(
-        f"{PREFIX}/logins/{{login}}:poll",
-        operation_id="login.poll",
-        tags=["login"],
-        responses=failures(),
-        openapi_extra=_ANYONE,
-    )
-    def poll(login: str, request: Request) -> PolledLogin:
+    def poll(self, asked: LoginPoll, request: Request) -> PolledLogin:
         """Has the user logged in meanwhile?"""
-        device = logins.get(login)
+        device, address = self.logins.get(asked.login), address_of(request)
         try:
-            principal = _provider(service).poll(device)
+            principal = self._provider().poll(device)
         except LoginRefused as error:
-            logins.end(login)
-            service.refused(Actor(user="", address=address_of(request)), error)
-            service.limits.count_login(address_of(request))
+            self.logins.end(asked.login)
+            self.service.refused(Actor(user="", address=address), error)
+            self.service.limits.count_login(address)
             raise
         if principal is None:
             return PolledLogin(done=False, interval_s=device.interval_s)
-        logins.end(login)
-        access = service.app.access
-        session, secret = access.logins.begin(principal, address_of(request))
-        with acting(access.of_principal(principal, address_of(request)).actor):
-            service.app.writable_ledger.record_access(AccessEvent.LOGIN, "by device code")
+        self.logins.end(asked.login)
+        access = self.service.app.access
+        with acting(access.of_principal(principal, address).actor):
+            session, secret = access.logins.begin(principal, address)
         return PolledLogin(
             done=True,
             interval_s=device.interval_s,
@@ -137,30 +130,39 @@ def add_login_routes(api: FastAPI, service: Service) -> None:
             expires_s=session.expires_at - session.created_at,
         )
 
-    @api.post(
-        f"{PREFIX}/logout",
-        operation_id="login.end",
-        tags=["login"],
-        responses=failures(),
-        openapi_extra=_ANYONE,
-    )
-    def end(request: Request) -> PolledLogin:
+    def end(self, request: Request) -> PolledLogin:
         """End the session whose token is shown."""
-        who = service.app.access.logins.authenticate(shown_secret(request), address_of(request))
+        access = self.service.app.access
+        who = access.logins.authenticate(shown_secret(request), address_of(request))
         with acting(who.actor):
-            service.app.writable_ledger.end_login(who.actor.credential, "logged out")
+            self.service.app.writable_ledger.end_login(who.actor.credential, "logged out")
         return PolledLogin(done=True, interval_s=0.0, user=who.principal.user)
 
+    def _provider(self) -> OidcLogin:
+        found = self.service.app.access.oidc
+        if found is None:
+            raise NotFound(
+                "no identity provider is set",
+                why="the server's settings have no auth.oidc.issuer",
+                next="show an API token: vgpumgr token create",
+            )
+        return found
 
-_ANYONE: dict[str, Any] = {"x-permission": ""}
 
-
-def _provider(service: Service) -> OidcLogin:
-    found = service.app.access.oidc
-    if found is None:
-        raise NotFound(
-            "no identity provider is set",
-            why="the server's settings have no auth.oidc.issuer",
-            next="show an API token: vgpumgr token create",
+def add_login_routes(api: FastAPI, service: Service) -> None:
+    """Add them all."""
+    routes = LoginRoutes(service)
+    for path, name, handler in (
+        ("/logins", "login.begin", routes.begin),
+        ("/logins:poll", "login.poll", routes.poll),
+        ("/logout", "login.end", routes.end),
+    ):
+        api.add_api_route(
+            PREFIX + path,
+            handler,
+            methods=["POST"],
+            operation_id=name,
+            tags=["login"],
+            responses=failures(),
+            openapi_extra={"x-permission": ""},
         )
-    return found

@@ -115,9 +115,9 @@ class ApiClient:
             return self._end_of(endpoint, whole, watch)
         return from_json(endpoint, whole)
 
-    def post(self, path: str) -> dict[str, Any]:
-        """The answer of a route that is no endpoint; it has no parameters."""
-        return self._request("POST", path, {})[1]
+    def post(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The answer of a route that is no endpoint."""
+        return self._request("POST", path, body or {})[1]
 
     def _end_of(
         self,

@@ -12,7 +12,7 @@ from http.client import HTTPException, HTTPResponse
 from typing import IO, Any
 from urllib.parse import urlencode, urlsplit
 
-from vgpumgr.model.errors import LoginRefused
+from vgpumgr.model.errors import HostUnreachable, LoginRefused
 
 TIMEOUT_S = 10.0
 MAX_BYTES = 256 * 1024
@@ -73,7 +73,7 @@ class OidcHttp:
     def post(
         self, url: str, what: str, form: Mapping[str, str], headers: Mapping[str, str]
     ) -> Answer:
-        """The answer to a form, which may be an error of the protocol."""
+        """The answer to a form, which may be an error of the protocol; HostUnreachable for none."""
         body = urlencode(form).encode()
         where = checked_url(url, what)
         asked = urllib.request.Request(where, data=body, headers=dict(headers))  # noqa: S310
@@ -89,7 +89,11 @@ class OidcHttp:
             with error:
                 return error.code, _json_or_none(error, until)
         except (OSError, HTTPException) as error:
-            raise _refused(request.host, str(error)) from error
+            raise HostUnreachable(
+                "the identity provider cannot be reached",
+                why=f"{request.host}: {getattr(error, 'reason', None) or error}",
+                next="try again in a while",
+            ) from error
 
 
 def _read(response: HTTPResponse | urllib.error.HTTPError, until: float) -> bytes:

@@ -30,7 +30,7 @@ def login(context: Context) -> None:
     interval_s = float(begun["interval_s"])
     while time.monotonic() < until:
         time.sleep(interval_s)
-        polled = server.post(f"/v1/logins/{begun['login']}:poll")
+        polled = server.post("/v1/logins:poll", {"login": begun["login"]})
         interval_s = float(polled["interval_s"])
         if polled["done"]:
             from vgpumgr.client.contexts import ContextFile

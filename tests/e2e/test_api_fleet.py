@@ -46,7 +46,6 @@ def alike(api: ApiServer, command: str) -> None:
     )
 
 
-@pytest.mark.mainline
 @pytest.mark.parametrize("command", ["map", "gpu list -o wide", "host list"])
 def test_a_list_at_a_server_is_the_list(api: ApiServer, command: str) -> None:
     alike(api, command)

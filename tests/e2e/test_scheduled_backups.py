@@ -47,7 +47,6 @@ def heard(process: subprocess.Popen[str], kind: str) -> str:
     raise AssertionError(f"serve ended without {kind}")
 
 
-@pytest.mark.mainline
 def test_serve_backs_up_and_what_it_wrote_is_a_ledger(cli: Cli, folder: Path) -> None:
     process = cli.process("serve", "-o", "json")
     until(lambda: bool(backups(folder)), "a backup")

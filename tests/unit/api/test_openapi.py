@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 from typing import Any
 
@@ -13,16 +14,21 @@ from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.registry import ENDPOINTS
 
 
+@functools.cache
+def description() -> dict[str, Any]:
+    return described()
+
+
 def operations(description: dict[str, Any]) -> list[dict[str, Any]]:
     return [each for path in description["paths"].values() for each in path.values()]
 
 
 def test_the_description_in_the_tree_is_the_api_s() -> None:
-    assert TARGET.read_text() == text(described()), "python tools/write_openapi.py"
+    assert TARGET.read_text() == text(description()), "python tools/write_openapi.py"
 
 
 def test_every_operation_needs_a_permission() -> None:
-    needed = {each["operationId"]: each["x-permission"] for each in operations(described())}
+    needed = {each["operationId"]: each["x-permission"] for each in operations(description())}
     open_to_all = {name for name, permission in needed.items() if not permission}
     assert open_to_all == {
         *("login.begin", "login.poll", "login.end"),
@@ -35,7 +41,7 @@ def test_every_operation_needs_a_permission() -> None:
 
 
 def test_every_failure_is_a_problem() -> None:
-    for each in operations(described()):
+    for each in operations(description()):
         for status, answer in each["responses"].items():
             if status >= "400":
                 assert list(answer["content"]) == ["application/problem+json"], each["operationId"]
@@ -77,5 +83,5 @@ def test_what_is_new_is_not_told() -> None:
 
 
 def test_components_have_names_of_their_own() -> None:
-    names = described()["components"]["schemas"]
+    names = description()["components"]["schemas"]
     assert [each for each in names if "__" in each or each.endswith(("-Input", "-Output"))] == []

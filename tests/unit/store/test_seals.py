@@ -125,6 +125,7 @@ def test_a_release_says_what_was_held_and_how_long(url: str) -> None:
 # -- writers and the sealer side by side ---------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_every_record_of_many_writers_is_sealed_once(ledger: SqlLedger, url: str) -> None:
     """Some transactions fail after they wrote records: their numbers are gaps, not deletions."""
     sealer = values.open_ledger(url)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests.poolsim import SYSTEM
 from tests.poolsim import spec as pool_spec
 from tests.unit.store.values import SLOTS, allocation, board, end, facts, refused, start, task, vm
 from vgpumgr.model.actor import Actor, LoginMethod, acting
@@ -128,7 +129,7 @@ class TwoTenants:
         return replace(begun, operation=operation, tasks=tasks)
 
     def _pool(self, ledger: SqlLedger, mark: str, vm_: VmRecord) -> None:
-        spec = replace(pool_spec(name=f"{mark}-pool"), desktop=vm_.spec)
+        spec = replace(pool_spec(name=f"{mark}-pool"), desktop=replace(vm_.spec, disks=(SYSTEM,)))
         ledger.put_pool(PoolRecord(id=f"p-{mark}", spec=spec, created_at=1.0))
         desktop = Desktop(name=vm_.name, state=DesktopState.READY, image=mark, since=1.0, host="h1",
                           owner=f"{mark}-user")  # fmt: skip

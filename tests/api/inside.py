@@ -1,4 +1,6 @@
-"""The API in this process, without a socket: requests go to its application, tokens are real."""
+"""The API and its pages in this process, without a socket: requests go to the application, tokens
+are real.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,13 @@ import asyncio
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from anyio import CapacityLimiter
 
 from vgpumgr.access.token_secret import secret_digest, token_text
-from vgpumgr.api.application import make_application
 from vgpumgr.api.service import Service
 from vgpumgr.api.worker import JobTeller, work
 from vgpumgr.api.worker_pool import WorkerJob
@@ -21,6 +22,7 @@ from vgpumgr.app import App
 from vgpumgr.app.config import load_config
 from vgpumgr.model.credential import ApiToken
 from vgpumgr.model.role_binding import Role, RoleBinding
+from vgpumgr.web.site import make_site
 
 DAY_S = 86_400.0
 
@@ -31,6 +33,7 @@ class Said:
 
     status: int
     text: str
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def body(self) -> Any:
@@ -74,7 +77,7 @@ class Inside:
         self.service = Service(self.app, overrides)
         self.service.workers = _WorkersHere(self.app)  # type: ignore[assignment]
         self.ledger = self.app.writable_ledger
-        self.api = make_application(self.service)
+        self.api = make_site(self.service)
         self._loop = asyncio.new_event_loop()
         self.service._loop = self._loop
         self.service.limits = _NoLimits()  # type: ignore[assignment]
@@ -129,7 +132,7 @@ class Inside:
         self, method: str, path: str, secret: str, body: object, headers: Mapping[str, str]
     ) -> Said:
         place, _, query = path.partition("?")
-        given = {**headers, "content-type": "application/json"}
+        given = {"content-type": "application/json", **headers}
         if secret:
             given["authorization"] = f"Bearer {secret}"
         scope = {
@@ -146,8 +149,11 @@ class Inside:
             "http_version": "1.1",
         }
         sent: list[bytes] = []
+        told: dict[str, str] = {}
         status = asyncio.get_running_loop().create_future()
-        data = b"" if body is None else json.dumps(body).encode()
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        if body is None:
+            data = b""
         came = False
 
         async def receive() -> dict[str, Any]:
@@ -159,15 +165,16 @@ class Inside:
 
         async def send(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start" and not status.done():
+                told.update((key.decode(), text.decode()) for key, text in message["headers"])
                 status.set_result(message["status"])
             sent.append(message.get("body", b""))
 
         task = asyncio.ensure_future(self.api(scope, receive, send))  # type: ignore[arg-type]
         await asyncio.wait([task, status], return_when=asyncio.FIRST_COMPLETED)
-        if place.endswith("/events") and status.done() and status.result() == 200:
+        if place.startswith(("/v1/events", "/live")) and status.done() and status.result() == 200:
             task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        return Said(status.result(), b"".join(sent).decode())
+        return Said(status.result(), b"".join(sent).decode(), told)
 
     async def _events(self, secret: str, after: int, most: int) -> list[str]:
         who = self.app.access.tokens.authenticate(secret)

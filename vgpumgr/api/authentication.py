@@ -1,4 +1,6 @@
-"""Who asks: the peer of a unix socket, or the token that a request shows; and what they may do."""
+"""Who asks: the peer of a unix socket, or the token or cookie that a request shows; and what they
+may do.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,21 @@ if TYPE_CHECKING:
 
 PEER = "vgpumgr.peer"
 """Where the connection's peer is in a request's scope."""
+LOGIN_COOKIE = "__Host-vgpumgr"
+"""The cookie that holds a browser's session secret, or the API token that was typed in."""
 _BEARER = "bearer "
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
     """The other end of a connection: of a unix socket its ``uid``, of TLS the ``certificate`` it
-    showed (DER).
+    showed (DER); ``reader``: of the loopback listener, where a login is not needed to read.
     """
 
     uid: int | None = None
     certificate: bytes | None = None
+    reader: bool = False
 
 
 def authenticate(access: AccessControl, request: Request) -> Established:
@@ -34,15 +40,53 @@ def authenticate(access: AccessControl, request: Request) -> Established:
     peer: Peer = request.scope.get(PEER, Peer())
     address = address_of(request)
     if request.headers.get("authorization"):
-        secret = shown_secret(request)
-        if looks_like_token(secret):
-            return access.tokens.authenticate(secret, address)
-        return access.logins.authenticate(secret, address)
+        return of_secret(access, shown_secret(request), address)
+    if secret := request.cookies.get(LOGIN_COOKIE):
+        _require_own_page(request)
+        return of_secret(access, secret, address)
     if peer.uid is not None:
         return access.of_account(peer.uid)
     if peer.certificate is not None:
+        _require_own_page(request)
         return access.of_certificate(peer.certificate, address)
+    if peer.reader and _asked_by_address(request):
+        return access.anonymous(address)
     raise LoginRefused("not logged in", next="vgpumgr login, or show an API token")
+
+
+def of_secret(access: AccessControl, secret: str, address: str) -> Established:
+    """Whose API token or session it is; LoginRefused where it is none."""
+    if looks_like_token(secret):
+        return access.tokens.authenticate(secret, address)
+    return access.logins.authenticate(secret, address)
+
+
+def _require_own_page(request: Request) -> None:
+    """A browser shows its cookie, or its certificate, whichever page asks: what changes something
+    must come from a page of ours. LoginRefused otherwise.
+    """
+    if request.method in _SAFE or "sec-fetch-site" not in request.headers:
+        own = request.headers.get("origin") in {None, own_origin(request)}
+    else:
+        own = request.headers["sec-fetch-site"] in {"same-origin", "none"}
+    if not own:
+        raise LoginRefused(
+            "the request comes from another site's page",
+            why="a login in a browser is for vgpumgr's own pages",
+            next="show an API token: Authorization: Bearer vgm_…",
+        )
+
+
+def _asked_by_address(request: Request) -> bool:
+    """Whether the loopback is what was asked for, not some other name that leads there: a page
+    from elsewhere could have such a name.
+    """
+    return (request.url.hostname or "") in {"127.0.0.1", "localhost"}
+
+
+def own_origin(request: Request) -> str:
+    """The origin of our own pages, as the browser that asks names it."""
+    return f"{request.url.scheme}://{request.headers.get('host', '')}"
 
 
 def shown_secret(request: Request) -> str:

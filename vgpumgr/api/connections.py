@@ -83,9 +83,12 @@ def _busy() -> VgpumgrError:
 class HttpConnection(H11Protocol):
     """HTTP whose requests know the other end of their connection."""
 
-    def __init__(self, *args: Any, open_connections: OpenConnections, **named: Any) -> None:
+    def __init__(
+        self, *args: Any, open_connections: OpenConnections, readers: bool = False, **named: Any
+    ) -> None:
         super().__init__(*args, **named)
         self._open = open_connections
+        self._readers = readers
         self._timer: asyncio.TimerHandle | None = None
         self._stuck: asyncio.TimerHandle | None = None
         self._awaited: object = None
@@ -93,7 +96,7 @@ class HttpConnection(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """Put the peer into the scope of every request of the connection."""
         super().connection_made(transport)
-        app, peer = self.app, _peer(transport)
+        app, peer = self.app, _peer(transport, self._readers)
 
         async def with_peer(scope: Any, receive: Any, send: Any) -> None:
             await app({**scope, PEER: peer}, receive, send)
@@ -189,13 +192,13 @@ class HttpConnection(H11Protocol):
         self.transport.close()
 
 
-def _peer(transport: Any) -> Peer:
+def _peer(transport: Any, reader: bool) -> Peer:
     tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
     if tls is not None:
         return Peer(certificate=tls.getpeercert(binary_form=True))
     found = transport.get_extra_info("socket")
     if found is None or found.family != socket.AF_UNIX:
-        return Peer()
+        return Peer(reader=reader)
     size = struct.calcsize("3i")
     told = found.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     return Peer(uid=struct.unpack("3i", told)[1])

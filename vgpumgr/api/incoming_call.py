@@ -11,9 +11,10 @@ from typing import Any
 from anyio import to_thread
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
-from starlette.status import HTTP_304_NOT_MODIFIED
+from starlette.status import HTTP_304_NOT_MODIFIED, HTTP_400_BAD_REQUEST
 
 from vgpumgr.access.permission import Permission
+from vgpumgr.api.live_answers import LiveAnswer
 from vgpumgr.api.pages import page
 from vgpumgr.api.problems import problem
 from vgpumgr.api.request_keys import in_doubt, request_key, require_same
@@ -52,7 +53,41 @@ class IncomingCall:
     key: str | None
     page_size: int | None = None
     page_after: str = ""
+    if_match: str | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def answer(self, wait_s: float) -> Response:
+        """Answer where the endpoint's work is done; one about an operation waits for its end, at
+        most ``wait_s``.
+        """
+        if self.endpoint.runs is Runs.LEDGER and not self.asked.get("refresh"):
+            limiter = self.service.for_changes if self.endpoint.changes else None
+            return await to_thread.run_sync(self.answer_here, limiter=limiter)
+        return await self.answer_in_worker(wait_s)
+
+    async def read(self) -> dict[str, Any]:
+        """The newest answer of a read as JSON; raises what the endpoint raises."""
+        if self.endpoint.runs is Runs.LEDGER:
+            return await to_thread.run_sync(self._read_here)
+        answer = await self.answer_in_worker(0.0)
+        whole: dict[str, Any] = json.loads(bytes(answer.body))
+        if answer.status_code >= HTTP_400_BAD_REQUEST:
+            raise error_from(whole)
+        return whole
+
+    def _read_here(self) -> dict[str, Any]:
+        who = self._admitted()
+        context, call = CallContext(app=self.service.app, caller=who), self._call(who)
+        if self.endpoint.personal:
+            return carry_out(context, call)
+        whole: dict[str, Any] = json.loads(self._kept(context, call, newest=True).data)
+        return whole
+
+    def tag(self) -> str:
+        """The ETag of the one thing that is asked about; empty for other endpoints."""
+        who = self._admitted()
+        context = CallContext(app=self.service.app, caller=who, scope=self._call(who).scope)
+        return self._tagged(context).get("ETag", "")
 
     def answer_here(self) -> Response:
         """Answer in this thread, from the ledger."""
@@ -73,15 +108,8 @@ class IncomingCall:
             self.service.answers.changed()
 
     def _live(self, context: CallContext, call: EndpointCall) -> Response:
-        """The answer of a read: the one that is kept, as long as nothing has changed."""
-        asked = json.dumps(call.asked, sort_keys=True)
-
-        key = (call.endpoint, asked, call.scope, tuple(sorted(call.also.items())))
-
-        def make() -> bytes:
-            return json.dumps(carry_out(context, call), separators=(",", ":")).encode()
-
-        found = self.service.answers.answer(key, make)
+        """The answer of a read as it is kept, packed or in a page as the request wants it."""
+        found = self._kept(context, call)
         if self.page_size is not None:
             return JSONResponse(page(json.loads(found.data), self.page_size, self.page_after))
         tagged = self._tagged(context)
@@ -92,6 +120,18 @@ class IncomingCall:
             return Response(packed, headers={**_PACKED, **tagged}, media_type=_JSON)
         headers = {"Vary": "Accept-Encoding", **tagged}
         return Response(found.data, headers=headers, media_type=_JSON)
+
+    def _kept(
+        self, context: CallContext, call: EndpointCall, *, newest: bool = False
+    ) -> LiveAnswer:
+        """The answer of a read: the one that is kept, as long as nothing has changed."""
+        asked = json.dumps(call.asked, sort_keys=True)
+        key = (call.endpoint, asked, call.scope, tuple(sorted(call.also.items())))
+
+        def make() -> bytes:
+            return json.dumps(carry_out(context, call), separators=(",", ":")).encode()
+
+        return self.service.answers.answer(key, make, newest=newest)
 
     def _tagged(self, context: CallContext) -> dict[str, str]:
         """The tag of the one thing that is shown."""
@@ -159,7 +199,7 @@ class IncomingCall:
             scope=scope,
             also={str(each): who.grants.scope(each) for each in self.endpoint.also},
             request=request,
-            if_match=self.request.headers.get("if-match"),
+            if_match=self.if_match or self.request.headers.get("if-match"),
         )
 
     def _found(self, call: EndpointCall) -> ApiRequest | None:

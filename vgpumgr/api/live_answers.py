@@ -64,14 +64,17 @@ class LiveAnswers:
         with self._lock:
             self._changes += 1
 
-    def answer(self, key: Hashable, make: Callable[[], bytes]) -> LiveAnswer:
+    def answer(
+        self, key: Hashable, make: Callable[[], bytes], *, newest: bool = False
+    ) -> LiveAnswer:
         """The answer to ``key``, made by ``make`` where there is none that is good; its errors are
-        raised, and not kept.
+        raised, and not kept. ``newest``: for who has heard of a change, and will not ask
+        again: one from before any change is not good.
         """
         kept = self._of(key)
         with kept.lock:
             version, changes, now = self._version(), self._changes, self._clock()
-            if kept.answer is not None and self._is_good(kept, version, changes, now):
+            if kept.answer is not None and self._is_good(kept, version, changes, now, newest):
                 return kept.answer
             kept.answer = LiveAnswer(make())
             kept.version, kept.changes, kept.made_at = version, changes, now
@@ -79,11 +82,11 @@ class LiveAnswers:
             return kept.answer
 
     @staticmethod
-    def _is_good(kept: _Kept, version: Hashable, changes: int, now: float) -> bool:
+    def _is_good(kept: _Kept, version: Hashable, changes: int, now: float, newest: bool) -> bool:
         age_s = now - kept.made_at
         if version == kept.version:
             return age_s < OLDEST_S
-        return changes == kept.changes and age_s < SHARE * kept.took_s
+        return not newest and changes == kept.changes and age_s < SHARE * kept.took_s
 
     def _of(self, key: Hashable) -> _Kept:
         with self._lock:

@@ -66,6 +66,20 @@ def other_parameters(endpoint: AnyEndpoint) -> type[BaseModel] | None:
     return made
 
 
+@cache
+def all_parameters(endpoint: AnyEndpoint) -> type[BaseModel]:
+    """A model of every parameter, those in the path too."""
+    hints = get_type_hints(endpoint.asks, include_extras=True)
+    declared: dict[str, Any] = {
+        field.name: (_checked(hints[field.name]), _default(field))
+        for field in dataclasses.fields(endpoint.asks)
+    }
+    made: type[BaseModel] = create_model(
+        endpoint.asks.__name__, __config__=ConfigDict(extra="forbid"), **declared
+    )
+    return made
+
+
 def is_paged(endpoint: AnyEndpoint) -> bool:
     """Is the answer a list that may be had in pages? One with a limit of its own is not."""
     hints = get_type_hints(get_origin(endpoint.answers) or endpoint.answers)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Annotated, Any
 
-from anyio import to_thread
 from fastapi import Body, FastAPI, Header, Path, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
@@ -109,14 +108,9 @@ def _handler(service: Service, endpoint: AnyEndpoint) -> Callable[..., Any]:
         if after is not None and size is None:
             size = MOST_ITEMS
         call = IncomingCall(service, endpoint, request, asked, key, size, after or "")
-        match endpoint.runs:
-            case Runs.LEDGER if takes_wait:
-                return await call.awaited_operation(wait_s)
-            case Runs.LEDGER if not asked.get("refresh"):
-                limiter = service.for_changes if endpoint.changes else None
-                return await to_thread.run_sync(call.answer_here, limiter=limiter)
-            case _:
-                return await call.answer_in_worker(wait_s)
+        if endpoint.runs is Runs.LEDGER and takes_wait:
+            return await call.awaited_operation(wait_s)
+        return await call.answer(wait_s)
 
     parameters = [Parameter("request", Parameter.POSITIONAL_OR_KEYWORD, annotation=Request)]
     parameters += [

@@ -1,4 +1,6 @@
-"""The listening: a unix socket whose peer is known by its uid, and TLS where it is configured."""
+"""The listening: a unix socket whose peer is known by its uid, TLS where it is configured, and the
+loopback for readers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from vgpumgr.api.application import make_application
 from vgpumgr.api.connections import HttpConnection, OpenConnections
 from vgpumgr.api.service import Service
 from vgpumgr.api.tls_files import TlsFiles
@@ -33,6 +34,7 @@ END_S = 30
 MOST_HEAD = 64 << 10
 """The longest request line with its headers, in bytes."""
 BACKLOG = 2048
+LOOPBACK = "127.0.0.1"
 HANDSHAKE_S = 10.0
 MOST_CONNECTIONS = 4000
 """Of each listener; fewer where the process may open fewer files."""
@@ -99,16 +101,27 @@ def _answers(path: Path) -> bool:
     return True
 
 
-def serve_api(service: Service, socket_path: Path, tls: TlsListener | None) -> bool:
+def serve_api(
+    service: Service,
+    application: FastAPI,
+    socket_path: Path,
+    tls: TlsListener | None,
+    reading_port: int | None = None,
+) -> bool:
     """Serve until SIGTERM or Ctrl-C; requests that are being answered are ended first. True where
-    it ended because another ledger lies in the place of the one that was opened.
+    it ended because another ledger lies in the place of the one that was opened. At
+    ``reading_port`` of the loopback everybody on this machine may read.
     """
     listener = unix_listener(socket_path)
     try:
-        application, most = make_application(service), most_connections()
+        most = most_connections()
         servers = [(_Server(_config(application, most)), [listener])]
         if tls is not None:
-            servers.append((_Server(_config(application, most, tls)), [_tcp_listener(tls)]))
+            listeners = [_tcp_listener(tls.host, tls.port)]
+            servers.append((_Server(_config(application, most, tls)), listeners))
+        if reading_port is not None:
+            listeners = [_tcp_listener(LOOPBACK, reading_port)]
+            servers.append((_Server(_config(application, most, readers=True)), listeners))
         with asyncio.Runner(loop_factory=_EventLoop) as runner:
             return runner.run(_run(service, servers))
     finally:
@@ -127,8 +140,11 @@ def most_connections() -> int:
     return max(16, min(MOST_CONNECTIONS, (soft - _OTHER_FILES) // 3))
 
 
-def _config(application: FastAPI, most: int, tls: TlsListener | None = None) -> uvicorn.Config:
-    connection: Any = partial(HttpConnection, open_connections=OpenConnections(most))
+def _config(
+    application: FastAPI, most: int, tls: TlsListener | None = None, *, readers: bool = False
+) -> uvicorn.Config:
+    connections = OpenConnections(most)
+    connection: Any = partial(HttpConnection, open_connections=connections, readers=readers)
     secure: dict[str, Any] = {}
     if tls is not None:
         secure = {
@@ -142,7 +158,7 @@ def _config(application: FastAPI, most: int, tls: TlsListener | None = None) -> 
         http=connection,
         ws="none",
         loop="asyncio",
-        lifespan="on" if tls is None else "off",
+        lifespan="off" if tls is not None or readers else "on",
         proxy_headers=False,
         server_header=False,
         access_log=False,
@@ -155,12 +171,12 @@ def _config(application: FastAPI, most: int, tls: TlsListener | None = None) -> 
     )
 
 
-def _tcp_listener(tls: TlsListener) -> socket.socket:
-    family = socket.AF_INET6 if ":" in tls.host else socket.AF_INET
+def _tcp_listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((tls.host, tls.port), family=family, backlog=BACKLOG)
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        where = f"{tls.host}:{tls.port}"
+        where = f"{host}:{port}"
         raise Conflict(f"{where} cannot be listened at", why=error.strerror or "") from error
 
 

@@ -68,6 +68,16 @@ class TrailFollower:
         self._closed.set()
         self._call(self._end_all)
 
+    @property
+    def end(self) -> int:
+        """The number of the last record that was seen."""
+        return self._end
+
+    @property
+    def closed(self) -> bool:
+        """Is nothing followed any more?"""
+        return self._closed.is_set()
+
     async def wait(self, timeout_s: float) -> None:
         """Wait until the trail has grown, at most so long."""
         with suppress(TimeoutError):
@@ -170,6 +180,7 @@ class TrailFollower:
     def _end_all(self) -> None:
         for queue in list(self._listeners):
             self._let_go_now(queue)
+        self._grown.set()
 
     def _let_go_now(self, queue: asyncio.Queue[Record | None]) -> None:
         self._listeners.pop(queue, None)

@@ -8,17 +8,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vgpumgr.access.grants import Grant, Grants
+from vgpumgr.access.permission import Permission
+from vgpumgr.access.principal import Principal
+from vgpumgr.access.roles import PERMISSIONS
 from vgpumgr.identity.access_administration import AccessAdministration
 from vgpumgr.identity.api_tokens import ApiTokens
 from vgpumgr.identity.established import Established, established
 from vgpumgr.identity.local_accounts import LocalAccounts
 from vgpumgr.identity.login_sessions import LoginSessions
-from vgpumgr.model.actor import LoginMethod
+from vgpumgr.model.actor import Actor, LoginMethod
 from vgpumgr.model.errors import LoginRefused
 from vgpumgr.model.ledger import Ledger
+from vgpumgr.model.role_binding import ALL_TENANTS, Role
 
 if TYPE_CHECKING:
-    from vgpumgr.access.principal import Principal
     from vgpumgr.app.config import Config
     from vgpumgr.identity.oidc_login import OidcLogin
     from vgpumgr.identity.pending_logins import PendingLogins
@@ -101,6 +105,16 @@ class AccessControl:
             raise LoginRefused("certificates log in no user", next="set auth.certificate_user")
         return self.of_principal(
             certificate_principal(der, CertificateField(part), _now()), address
+        )
+
+    def anonymous(self, address: str = "") -> Established:
+        """Who is at the loopback listener without a login: reads as a viewer does, and no more."""
+        name = "anonymous@loopback"
+        reads = PERMISSIONS[Role.VIEWER] - {Permission.TOKEN_OWN}
+        return Established(
+            Principal(user=name, method=LoginMethod.LOOPBACK),
+            Grants((Grant(reads, ALL_TENANTS),), name, (Role.VIEWER,)),
+            Actor(user=name, method=LoginMethod.LOOPBACK, address=address),
         )
 
     def at_shell(self) -> Established:

@@ -139,7 +139,8 @@ class Config:
     host cordoned; 0: never. ``mix`` are the requests that are expected, read when they are needed.
     Every ``backup_every`` seconds `serve` writes a backup to the folder ``backup_to`` (None: it
     writes none), of which ``backup_keep`` stay.
-    ``api_listen`` is ``HOST:PORT`` of the API over TLS, the files next to it are PEM.
+    ``api_listen`` is ``HOST:PORT`` of the API over TLS, the files next to it are PEM;
+    ``api_loopback`` the port of 127.0.0.1 where a login is not needed to read (0: none).
     ``auth_oidc_*`` are an identity provider for logins (no issuer: none), ``auth_certificate_user``
     the part of a client certificate that names its user (empty: certificates log in no user).
     """
@@ -164,6 +165,7 @@ class Config:
     backup_keep: int = BACKUP_KEEP
     api_socket: Path | None = None
     api_listen: str = ""
+    api_loopback: int = 0
     api_certificate: Path | None = None
     api_key: Path | None = None
     api_client_ca: Path | None = None
@@ -243,6 +245,7 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
         backup_keep=_backups(settings),
         api_socket=_path(texts, "api_socket"),
         api_listen=texts.get("api_listen", ""),
+        api_loopback=_port(settings, "api_loopback"),
         api_certificate=_path(texts, "api_certificate"),
         api_key=_path(texts, "api_key"),
         api_client_ca=_path(texts, "api_client_ca"),
@@ -281,6 +284,15 @@ def _certificate_user(settings: Mapping[str, _Setting]) -> str:
             "auth_certificate_user", "is no part of one", next=" or ".join(CERTIFICATE_USERS)
         )
     return setting.text
+
+
+def _port(settings: Mapping[str, _Setting], key: str) -> int:
+    setting = settings.get(key)
+    if setting is None or not setting.text:
+        return 0
+    if not setting.text.isdecimal() or int(setting.text) > 65535:
+        setting.refuse(key, "is no port", next=f"{key}: 8700")
+    return int(setting.text)
 
 
 def _path(texts: Mapping[str, str], key: str) -> Path | None:

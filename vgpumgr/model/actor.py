@@ -20,6 +20,7 @@ class LoginMethod(StrEnum):
     TOKEN = "token"  # noqa: S105
     CERTIFICATE = "certificate"
     BROWSER = "browser"
+    LOOPBACK = "loopback"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

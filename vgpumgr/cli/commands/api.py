@@ -25,14 +25,21 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @click.command()
 @click.option("--socket", "api_socket", type=_file, help="Unix socket to listen at.")
 @click.option("--listen", "api_listen", metavar="HOST:PORT", help="Listen with TLS, too.")
+@click.option(
+    "--loopback",
+    "api_loopback",
+    type=click.IntRange(1, 65535),
+    metavar="PORT",
+    help="Serve at http://127.0.0.1:PORT, too, where all users of this machine may read.",
+)
 @click.option("--certificate", "api_certificate", type=_file, help="Certificate for TLS, PEM.")
 @click.option("--key", "api_key", type=_file, help="Key of the certificate, PEM.")
 @click.option("--client-ca", "api_client_ca", type=_file, help="CA of clients' certificates, PEM.")
 @click.option("--check", is_flag=True, help="Look at settings, files and ledger, then exit.")
 @pass_context
 def api(context: Context, /, *, check: bool, **given: Any) -> None:
-    """Serve the HTTP API until stopped: on a unix socket, whose users are known by their uid, and
-    with TLS where it is told.
+    """Serve the HTTP API and its pages until stopped: on a unix socket, whose users are known by
+    their uid, and with TLS where it is told.
 
     \b
     vgpumgr api --listen 0.0.0.0:8443 --certificate gpu.pem --key gpu.key
@@ -45,6 +52,7 @@ def api(context: Context, /, *, check: bool, **given: Any) -> None:
         return
     try:
         from vgpumgr.api.server import TlsListener, serve_api
+        from vgpumgr.web.site import make_site
     except ModuleNotFoundError as error:
         raise UsageError(
             "the API's packages are not installed",
@@ -63,8 +71,13 @@ def api(context: Context, /, *, check: bool, **given: Any) -> None:
             key=key,
             client_ca=config.api_client_ca,
         )
-    say(f"listening at unix:{path}{f' and https://{config.api_listen}' if tls else ''}")
-    while serve_api(_service(context, config), path, tls):
+    places = [f"unix:{path}", f"https://{config.api_listen}" if tls else ""]
+    places.append(f"http://127.0.0.1:{config.api_loopback}" if config.api_loopback else "")
+    say(f"listening at {' and '.join(each for each in places if each)}")
+    while True:
+        service = _service(context, config)
+        if not serve_api(service, make_site(service), path, tls, config.api_loopback or None):
+            return
         say("another ledger lies in this one's place; it is opened")
         _await_file(config)
 

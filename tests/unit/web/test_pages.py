@@ -1,0 +1,189 @@
+"""Every page over a ledger of two tenants: it has its headers, and tells of no other tenant."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+
+from tests.api.inside import Inside
+from tests.ledgers import new_ledger
+from tests.two_tenants import BLUE, OPERATOR, RED, TwoTenants
+from vgpumgr.model.role_binding import EVERY_TENANT, Role
+from vgpumgr.web.login_pages import local_path
+from vgpumgr.web.pages import PAGES, QUESTIONS
+from vgpumgr.web.static_files import FOLDER, PREFIX, address
+
+ASK_A_HOST = {"/vms/{vm}/xml", "/hosts/{host}/diagnosis"}
+PATHS = ["/map", *(each.path for each in PAGES if each.path not in ASK_A_HOST)]
+
+
+class Browser:
+    """Requests with somebody's token as the cookie of a browser."""
+
+    def __init__(self, inside: Inside) -> None:
+        self.inside = inside
+        inside.bind(OPERATOR, Role.ADMIN, EVERY_TENANT)
+        inside.bind("blue-admin", Role.TENANT_ADMIN, BLUE)
+        self.all = inside.token(OPERATOR, Role.ADMIN, EVERY_TENANT)
+        self.blue = inside.token("blue-admin", Role.TENANT_ADMIN, BLUE)
+
+    def get(self, path: str, secret: str = "", **headers: str):
+        return self.inside.ask("GET", path, headers=self._with(secret, headers))
+
+    def post(self, path: str, fields: str, secret: str, **headers: str):
+        form = {"content-type": "application/x-www-form-urlencoded", **headers}
+        return self.inside.ask("POST", path, body=fields.encode(), headers=self._with(secret, form))
+
+    def _with(self, secret: str, headers: dict[str, str]) -> dict[str, str]:
+        cookie = {"cookie": f"__Host-vgpumgr={secret}"} if secret else {}
+        named = {key.replace("_", "-"): text for key, text in headers.items()}
+        return {"host": "vgpumgr", **named, **cookie}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    folder = tmp_path_factory.mktemp("pages")
+    new_ledger(folder / "ledger.db")
+    TwoTenants(folder / "ledger.db").close()
+    inside = Inside(folder, folder / "ledger.db")
+    yield Browser(inside)
+    inside.close()
+
+
+def filled(browser: Browser, path: str, mark: str) -> str:
+    ledger = browser.inside.ledger
+    operation = next(each.id for each in ledger.operations() if mark in each.id)
+    parts = {"vm": f"{mark}-vm", "host": "h1", "gpu": ledger.gpus()[0].id, "id": operation}
+    parts |= {"pool": f"{mark}-pool"}
+    return re.sub(r"{(\w+)(:path)?}", lambda found: quote(parts[found[1]], safe=""), path)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_is_shown_with_its_headers(browser: Browser, path: str) -> None:
+    said = browser.get(filled(browser, path, BLUE), browser.all)
+    assert said.status == 200, said.text
+    assert said.text.startswith("<!doctype html>") and "</html>" in said.text
+    assert "script-src 'self'" in said.headers["content-security-policy"]
+    assert said.headers["cache-control"] == "no-store"
+    assert not re.search(r"<script(?![^>]* src=)|<style| style=| on\w+=", said.text)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_tells_of_no_other_tenant(browser: Browser, path: str) -> None:
+    said = browser.get(filled(browser, path, BLUE), browser.blue)
+    assert said.status in {200, 403, 404}
+    assert RED not in said.text
+    if re.search(r"{(vm|id|pool)}", path):
+        foreign = browser.get(filled(browser, path, RED), browser.blue)
+        assert foreign.status == 404
+
+
+def test_who_is_not_logged_in_is_led_to_the_login_and_back(browser: Browser) -> None:
+    said = browser.get("/vms?q=a%20b")
+    assert (said.status, said.headers["location"]) == (303, "/login?next=%2Fvms%3Fq%3Da%2520b")
+    assert browser.get("/vms", "vgm_nonsense").status == 303
+    assert browser.get("/vms", hx_request="true").status == 401
+    shown = browser.post("/login?next=/vms", f"token={browser.all}", "")
+    assert (shown.status, shown.headers["location"]) == (303, "/vms")
+    cookie = shown.headers["set-cookie"].lower()
+    assert all(each in cookie for each in ("httponly", "secure", "samesite=lax", "path=/"))
+    assert browser.post("/login", "token=vgm_wrong", "").status == 401
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("/vms?q=1", "/vms?q=1"),
+        ("//evil.example", "/"),
+        ("https://evil.example", "/"),
+        ("/\\evil.example", "/"),
+        ("/a\r\nSet-Cookie: x", "/"),
+        ("", "/"),
+    ],
+)
+def test_a_login_leads_to_no_other_site(text: str, path: str) -> None:
+    assert local_path(text) == path
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "same-site"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+    ],
+)
+def test_another_sites_page_changes_nothing(browser: Browser, headers: dict[str, str]) -> None:
+    said = browser.post("/do/host.cordon", "names=h1&request.key=k", browser.all, **headers)
+    assert said.status == 303 and said.headers["location"].startswith("/login")
+    said = browser.inside.ask(
+        "POST",
+        "/v1/hosts:cordon",
+        body={"names": ["h1"]},
+        headers=browser._with(browser.all, dict(headers)),
+    )
+    assert said.status == 401
+    assert not browser.inside.ledger.audit(event="host.cordoned", limit=10)
+
+
+def test_a_change_is_asked_first_and_made_once(browser: Browser) -> None:
+    asked = browser.get("/ask/host.cordon?names=h1", browser.all)
+    key = re.search(r'name="request.key" value="([^"]+)"', asked.text)
+    assert asked.status == 200 and "Cordon h1?" in asked.text and key
+    for _ in range(2):
+        done = browser.post(
+            "/do/host.cordon",
+            f"names=h1&request.key={key[1]}&request.seen=",
+            browser.all,
+            sec_fetch_site="same-origin",
+        )
+        assert done.status == 200 and "done" in done.text
+    assert browser.inside.ledger.host("h1").cordoned
+    changes = browser.inside.ledger.audit(event="host.cordoned", limit=10)
+    assert len(changes) == 1
+
+
+def test_what_cannot_be_done_is_told_with_its_status(browser: Browser) -> None:
+    assert browser.get("/ask/vm.stop?names=x", browser.all).status == 200
+    assert browser.get("/ask/vm.stop?nonsense=x", browser.all).status == 400
+    assert browser.get("/ask/token.create", browser.all).status == 404
+    assert browser.get("/ask/host.cordon?names=h1", browser.blue).status == 403
+    assert browser.post("/do/host.cordon", "names=h1", browser.all).status == 400
+    told = browser.post("/do/host.cordon", "names=nope&request.key=k9", browser.all)
+    assert told.status == 404 and "no host nope" in told.text
+
+
+def test_text_of_others_is_never_markup(browser: Browser) -> None:
+    said = browser.get("/vms?q=%3Cscript%3Ealert(1)%3C/script%3E", browser.all)
+    assert "<script>alert" not in said.text and "&lt;script&gt;" in said.text
+
+
+def test_every_question_is_of_an_endpoint_that_changes_something() -> None:
+    from vgpumgr.endpoints.registry import ENDPOINTS
+
+    for name, question in QUESTIONS.items():
+        assert ENDPOINTS[name].changes
+        assert not question.preview or question.preview in ENDPOINTS
+
+
+def test_only_files_of_the_pages_are_served(browser: Browser) -> None:
+    said = browser.get(address("web.css"))
+    assert said.status == 200 and "immutable" in said.headers["cache-control"]
+    for path in ("../site.py", "%2e%2e/site.py", "vendor.sha256", "vendor/htmx/LICENSE"):
+        assert browser.get(f"{PREFIX}/x/{path}").status == 404
+
+
+def test_vendored_files_are_as_they_were_taken() -> None:
+    lines = (FOLDER / "vendor.sha256").read_text().splitlines()
+    listed = dict(reversed(line.split("  ", 1)) for line in lines)
+    there = {
+        p.relative_to(FOLDER).as_posix() for p in (FOLDER / "vendor").rglob("*") if p.is_file()
+    }
+    assert set(listed) == there
+    for path, digest in listed.items():
+        assert hashlib.sha256((FOLDER / path).read_bytes()).hexdigest() == digest, path

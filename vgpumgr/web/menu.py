@@ -1,0 +1,42 @@
+"""The menu: what there is to see, and what it takes to see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vgpumgr.web.page_call import PageCall
+
+
+@dataclass(frozen=True, slots=True)
+class MenuEntry:
+    """An entry; ``endpoint`` is what its page reads first."""
+
+    title: str
+    path: str
+    endpoint: str
+
+
+MENU = (
+    MenuEntry("My desktops", "/desktops", "pool.list"),
+    MenuEntry("Map", "/map", "map.show"),
+    MenuEntry("Hosts", "/hosts", "host.list"),
+    MenuEntry("GPUs", "/gpus", "gpu.list"),
+    MenuEntry("VMs", "/vms", "vm.list"),
+    MenuEntry("Pools", "/pools", "pool.list"),
+    MenuEntry("Bookings", "/bookings", "booking.list"),
+    MenuEntry("Queue", "/queue", "queue.list"),
+    MenuEntry("Capacity", "/capacity", "capacity.list"),
+    MenuEntry("Layouts", "/layouts", "layout.show"),
+    MenuEntry("Images", "/images", "image.list"),
+    MenuEntry("Operations", "/operations", "operation.list"),
+    MenuEntry("Drift", "/drift", "drift.list"),
+    MenuEntry("Trail", "/trail", "audit.list"),
+    MenuEntry("Access", "/access", "role.list"),
+)
+
+
+def menu_of(call: PageCall, paths: frozenset[str]) -> tuple[MenuEntry, ...]:
+    """The entries of who asks: of pages that there are, and that they may see."""
+    return tuple(each for each in MENU if each.path in paths and call.may_call(each.endpoint))

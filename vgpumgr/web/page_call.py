@@ -1,0 +1,102 @@
+"""One request for a page: who asks, what they may, and the answers of endpoints for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import Response
+from pydantic import ValidationError
+
+from vgpumgr.access.permission import Permission
+from vgpumgr.api.incoming_call import IncomingCall
+from vgpumgr.api.parameters import all_parameters
+from vgpumgr.api.service import Service
+from vgpumgr.endpoints.registry import ENDPOINTS
+from vgpumgr.identity.established import Established
+from vgpumgr.model.actor import LoginMethod
+from vgpumgr.model.errors import UsageError
+from vgpumgr.model.role_binding import ALL_TENANTS
+
+
+class PageCall:
+    """A request of a browser."""
+
+    def __init__(self, service: Service, request: Request) -> None:
+        self.service = service
+        self.request = request
+
+    @cached_property
+    def who(self) -> Established:
+        """Who asks; LoginRefused."""
+        return self.service.known(self.request)
+
+    @property
+    def user(self) -> str:
+        """The name of who asks."""
+        return self.who.actor.user
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Do they read at the loopback without a login?"""
+        return self.who.actor.method is LoginMethod.LOOPBACK
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """What they are, for people."""
+        return self.who.grants.roles
+
+    def may(self, permission: Permission | str) -> bool:
+        """Do they hold the permission in some tenant?"""
+        return bool(self.who.grants.scope(Permission(permission)))
+
+    def may_call(self, name: str) -> bool:
+        """May they call the endpoint of that name? What is not kept within tenants is for those
+        who may see all of them.
+        """
+        endpoint = ENDPOINTS[name]
+        if endpoint.permission is None:
+            return not self.is_anonymous
+        scope = self.who.grants.scope(endpoint.permission)
+        return bool(scope) and (endpoint.scoped or scope == ALL_TENANTS)
+
+    async def read(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer of the endpoint of that name; raises what it raises."""
+        return await self._incoming(name, asked).read()
+
+    async def change(
+        self, name: str, asked: Mapping[str, Any], *, key: str, if_match: str = ""
+    ) -> Response:
+        """What the endpoint answers over HTTP; the same under the same key."""
+        call = self._incoming(name, asked, key=key, if_match=if_match)
+        return await call.answer(0.0)
+
+    def tag(self, name: str, asked: Mapping[str, Any]) -> str:
+        """The ETag of what the endpoint is about; empty where it has none."""
+        return self._incoming(name, asked).tag()
+
+    def _incoming(
+        self, name: str, asked: Mapping[str, Any], *, key: str = "", if_match: str = ""
+    ) -> IncomingCall:
+        return IncomingCall(
+            self.service,
+            ENDPOINTS[name],
+            self.request,
+            with_defaults(name, asked),
+            key or None,
+            if_match=if_match or None,
+        )
+
+
+def with_defaults(name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Every parameter of the endpoint as plain values; texts are read as what they stand for.
+    UsageError where one is not valid.
+    """
+    try:
+        return all_parameters(ENDPOINTS[name]).model_validate(dict(asked)).model_dump()
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the form"
+        raise UsageError(f"{where}: {first['msg']}") from error

@@ -1,0 +1,124 @@
+"""A route for every page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from anyio import to_thread
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+
+from vgpumgr.api.service import Service
+from vgpumgr.endpoints.registry import ENDPOINTS
+from vgpumgr.model.errors import AccessRefused, LoginRefused, NotFound, VgpumgrError
+from vgpumgr.web.html_answers import error_page, html, to_page
+from vgpumgr.web.menu import menu_of
+from vgpumgr.web.page import Page
+from vgpumgr.web.page_call import PageCall
+from vgpumgr.web.rendering import render
+
+_FROM_SCRIPT = "hx-request"
+
+
+@dataclass(frozen=True, slots=True)
+class PageRoutes:
+    """The pages over a service; ``paths`` are those of all pages."""
+
+    service: Service
+    paths: frozenset[str]
+
+    async def show(self, page: Page, request: Request) -> Response:
+        """The page for who asks; who is not logged in goes to the login first."""
+        call = PageCall(self.service, request)
+        try:
+            await to_thread.run_sync(lambda: call.who)
+        except LoginRefused:
+            return to_login(request)
+        except VgpumgrError as error:
+            return error_page(error, bare_frame())
+        frame = self.frame(call, page.section, page.title)
+        place = {**request.query_params, **request.path_params}
+        try:
+            answers = await _answers(page, call, place)
+            values = {**frame, **answers, "place": place, **page.more(answers, place)}
+            text = await to_thread.run_sync(lambda: render(page.template, values))
+        except VgpumgrError as error:
+            return error_page(error, frame)
+        return html(text, secure=request.url.scheme == "https")
+
+    def frame(self, call: PageCall, section: str, title: str) -> dict[str, Any]:
+        """What the frame of a page shows. What a script asks for is put into a page that has one
+        already.
+        """
+        bare = _FROM_SCRIPT in call.request.headers
+        query = call.request.url.query
+        return {
+            "frame": "bare.html" if bare else "frame.html",
+            "title": title,
+            "section": section,
+            "menu": () if bare else menu_of(call, self.paths),
+            "call": call,
+            "here": call.request.url.path + (f"?{query}" if query else ""),
+            "live": False,
+            "seen": self.service.changes.end,
+        }
+
+
+def bare_frame() -> dict[str, Any]:
+    """The frame around what is said to who is not known."""
+    return {"frame": "outside.html", "section": ""}
+
+
+def to_login(request: Request) -> Response:
+    """The login, which comes back here; a script is told to load the page anew."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    answer = to_page(f"/login?next={quote(request.url.path + query, safe='')}")
+    if _FROM_SCRIPT in request.headers:
+        answer = html("", 401)
+        answer.headers["HX-Refresh"] = "true"
+    return answer
+
+
+async def _answers(page: Page, call: PageCall, place: dict[str, str]) -> dict[str, Any]:
+    if page.permission is not None:
+        call.who.grants.require(page.permission)
+    found: dict[str, Any] = {"live": page.live}
+    for each in page.reads:
+        if not call.may_call(each.endpoint):
+            if each.needed:
+                raise _refusal(call, each.endpoint)
+            found[each.name] = None
+            continue
+        found[each.name] = await call.read(each.endpoint, each.asked(place))
+    return found
+
+
+def _refusal(call: PageCall, name: str) -> VgpumgrError:
+    permission = ENDPOINTS[name].permission
+    if permission is not None:
+        try:
+            call.who.grants.require(permission)
+        except AccessRefused as error:
+            return error
+    return NotFound("there is no such page for you", why="it shows what is all tenants'")
+
+
+def add_pages(
+    api: FastAPI, service: Service, pages: Iterable[Page], others: Iterable[str]
+) -> PageRoutes:
+    """Add them all; ``others`` are the paths of pages that have routes of their own."""
+    every = tuple(pages)
+    routes = PageRoutes(service, frozenset((*others, *(each.path for each in every))))
+
+    def add(page: Page) -> None:
+        async def handle(request: Request) -> Response:
+            return await routes.show(page, request)
+
+        api.add_api_route(page.path, handle, methods=["GET"], include_in_schema=False)
+
+    for each in every:
+        add(each)
+    return routes

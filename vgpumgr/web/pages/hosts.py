@@ -1,0 +1,83 @@
+"""Pages of hosts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vgpumgr.web.item_list import item_list
+from vgpumgr.web.page import Page, PageRead, Place, named
+from vgpumgr.web.questions import Choice, Question, one, page_of, several
+
+
+def _list(answers: dict[str, Any], place: Place) -> dict[str, Any]:
+    return {"list": item_list(answers["hosts"]["items"], place)}
+
+
+PAGES = (
+    Page(
+        path="/hosts",
+        title="Hosts",
+        section="Hosts",
+        template="hosts.html",
+        reads=(PageRead("hosts", "host.list"),),
+        more=_list,
+    ),
+    Page(
+        path="/hosts/{host}",
+        title="Host",
+        section="Hosts",
+        template="host.html",
+        reads=(
+            PageRead("host", "host.show", named(name="host")),
+            PageRead("gpus", "gpu.list", named(host="host")),
+            PageRead("vms", "host.vms", named(name="host"), needed=False),
+        ),
+    ),
+    Page(
+        path="/hosts/{host}/diagnosis",
+        title="Doctor",
+        section="Hosts",
+        template="diagnosis.html",
+        reads=(PageRead("diagnosis", "doctor.run", named(host="host")),),
+        live=False,
+    ),
+)
+
+QUESTIONS = (
+    Question(
+        endpoint="host.cordon",
+        text=several("Cordon", "host"),
+        button="Cordon",
+        back=page_of("hosts"),
+    ),
+    Question(
+        endpoint="host.uncordon",
+        text=several("Uncordon", "host"),
+        button="Uncordon",
+        back=page_of("hosts"),
+    ),
+    Question(
+        endpoint="host.probe",
+        text=several("Probe", "host"),
+        button="Probe",
+        back=page_of("hosts"),
+    ),
+    Question(
+        endpoint="host.drain",
+        text=one("Drain"),
+        button="Drain",
+        back=page_of("hosts", "name"),
+        preview="host.plan-drain",
+        choices=(
+            Choice("cold", "Move VMs that cannot move while they run by stopping them"),
+            Choice("with_users", "Also those with users at work", hint="They are cut off."),
+        ),
+        ends_something=True,
+    ),
+    Question(
+        endpoint="host.undrain",
+        text=several("Undrain", "host"),
+        button="Undrain",
+        back=page_of("hosts"),
+    ),
+)

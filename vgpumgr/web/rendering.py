@@ -1,0 +1,85 @@
+"""Answers as HTML: the templates, and how values look in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from vgpumgr import __version__
+from vgpumgr.model.formats import counted
+from vgpumgr.web import static_files
+from vgpumgr.web.slot_paths import drawn_width, slot_paths
+
+_MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """The template with these values; whatever they hold is text, never markup."""
+    return environment().get_template(template).render(values)
+
+
+@cache
+def environment() -> Environment:
+    """The templates of the pages."""
+    made = Environment(
+        loader=PackageLoader("vgpumgr.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.globals |= {"static": static_files.address, "version": __version__}
+    made.filters |= {
+        "counted": counted,
+        "duration": duration,
+        "gib": gib,
+        "moment": moment,
+        "drawn_width": drawn_width,
+        "part": lambda text: quote(str(text), safe=""),
+        "slot_paths": slot_paths,
+        "spoken": spoken,
+    }
+    return made
+
+
+def gib(mib: float) -> str:
+    """Mebibytes as people read them."""
+    if mib < 1024:
+        return f"{mib:g} MiB"
+    return f"{mib / 1024:.4g} GiB"
+
+
+def duration(seconds: float) -> str:
+    """A span as people read it: ``40 s``, ``12 min``, ``5 h``, ``3 days``."""
+    if seconds < _MINUTE_S:
+        return f"{seconds:.0f} s"
+    if seconds < _HOUR_S:
+        return f"{seconds / _MINUTE_S:.0f} min"
+    if seconds < 2 * _DAY_S:
+        return f"{seconds / _HOUR_S:.0f} h"
+    return f"{seconds / _DAY_S:.0f} days"
+
+
+def moment(text: str | None) -> str:
+    """A time of an answer as it is shown where no script makes it local: UTC."""
+    if not text:
+        return ""
+    return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def spoken(gpu: Mapping[str, Any]) -> str:
+    """A GPU on the map in words: ``A40 gpu-1234: 3 of 8 slots free; desk-1 (A40-8Q)``."""
+    uses = [
+        f"{each['vm'] or each['foreign']} ({each['profile']})"
+        for each in gpu["usages"]
+        if each["vm"] or each["foreign"]
+    ]
+    said = f"{gpu['model']} {gpu['id']}: {gpu['free']} of {counted(gpu['units'], 'slot')} free"
+    blocked = f"; {gpu['blocked']}" if gpu["blocked"] else ""
+    return f"{said}{blocked}" + (f"; {', '.join(uses)}" if uses else "")

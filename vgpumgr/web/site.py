@@ -1,0 +1,34 @@
+"""The site: the API with its pages."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+
+from vgpumgr.api.application import make_application
+from vgpumgr.api.service import Service
+from vgpumgr.web.change_routes import add_changes
+from vgpumgr.web.fleet_map_page import add_fleet_map
+from vgpumgr.web.html_answers import to_page
+from vgpumgr.web.live_routes import add_live
+from vgpumgr.web.login_pages import add_login_pages
+from vgpumgr.web.page_routes import add_pages
+from vgpumgr.web.pages import PAGES
+from vgpumgr.web.static_files import add_static_files
+
+
+def make_site(service: Service) -> FastAPI:
+    """The whole of it over a service."""
+    site = make_application(service)
+    add_static_files(site)
+    routes = add_pages(site, service, PAGES, others=("/map",))
+    add_fleet_map(site, routes)
+    add_changes(site, routes)
+    add_live(site, service)
+    add_login_pages(site, service)
+
+    @site.get("/", include_in_schema=False)
+    async def begin(_: Request) -> Response:
+        return to_page("/map")
+
+    return site

@@ -1,0 +1,47 @@
+// What every page does by itself: local times, and a word when the server cannot be reached.
+
+const times = new Intl.DateTimeFormat(undefined, {dateStyle: "medium", timeStyle: "medium"});
+
+function localTimes(root) {
+  for (const each of root.querySelectorAll("time[datetime]")) {
+    const at = new Date(each.dateTime);
+    const text = Number.isNaN(at.getTime()) ? "" : times.format(at);
+    if (text && each.textContent !== text) each.textContent = text;
+  }
+}
+
+// A page that slept may have a connection that has died unnoticed: it is renewed when it is seen again,
+// and where nothing at all was heard for longer than the server is ever silent.
+const SILENT_MS = 40_000;
+let heard = Date.now();
+const live = document.getElementById("live");
+const lost = document.getElementById("connection");
+
+function isLost(yes) {
+  if (lost) lost.hidden = !yes;
+}
+
+if (live) {
+  for (const name of ["htmx:sse:after:connection", "htmx:sse:after:message", "alive"])
+    live.addEventListener(name, () => { heard = Date.now(); isLost(false); });
+  live.addEventListener("htmx:sse:error", () => isLost(true));
+  live.addEventListener("htmx:sse:close", () => isLost(true));
+  setInterval(() => {
+    if (!document.hidden && Date.now() - heard > SILENT_MS) {
+      heard = Date.now();
+      isLost(true);
+      location.reload();
+    }
+  }, 5_000);
+}
+
+document.addEventListener("htmx:after:swap", () => localTimes(document));
+localTimes(document);
+
+// Boxes in a list: one that ticks all.
+document.addEventListener("change", (event) => {
+  const all = event.target.closest?.("input[data-all]");
+  if (!all) return;
+  for (const box of all.closest("form, table").querySelectorAll("input[type=checkbox][name=names]"))
+    box.checked = all.checked;
+});

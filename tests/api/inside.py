@@ -81,7 +81,7 @@ class Inside:
         self._loop = asyncio.new_event_loop()
         self.service._loop = self._loop
         self.service.limits = _NoLimits()  # type: ignore[assignment]
-        self.service.for_changes = CapacityLimiter(40)
+        self.service.for_changes = self.service.for_uploads = CapacityLimiter(40)
         self._made = 0
 
     def close(self) -> None:

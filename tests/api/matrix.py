@@ -31,6 +31,12 @@ OWN, FOREIGN = "blue", "red"
 PLACES = (OWN, FOREIGN, EVERY_TENANT)
 LOGINS = ("good", "expired", "revoked", "role lost", "wrong", "none")
 EVENTS = "event.stream"
+ROUTES = {
+    EVENTS: (HttpMethod.GET, "/events", Permission.AUDIT_READ),
+    "upload.write": (HttpMethod.PATCH, "/uploads/it", Permission.IMAGE_WRITE),
+    "upload.offset": ("HEAD", "/uploads/it", Permission.IMAGE_WRITE),
+}
+"""Routes that are no endpoints. There is no upload; so who may send one is answered 404."""
 
 
 class Empty(TypedDict):
@@ -54,7 +60,8 @@ class Case:
         """What the access tables say; what is asked for is a thing of the tenant ``OWN``."""
         if self.login not in {"good", "role lost"}:
             return 401
-        needed = Permission.AUDIT_READ if self.endpoint == EVENTS else permissions()[self.endpoint]
+        route = ROUTES.get(self.endpoint)
+        needed = permissions()[self.endpoint] if route is None else route[2]
         if needed is None:
             return 404
         in_all = self.place == EVERY_TENANT
@@ -62,14 +69,16 @@ class Case:
             return 403
         if not in_all and self.endpoint in FOR_ALL_TENANTS:
             return 403
-        return 404 if self.place == FOREIGN and self.endpoint != EVENTS else 200
+        if self.endpoint in ROUTES:
+            return 200 if self.endpoint == EVENTS else 404
+        return 404 if self.place == FOREIGN else 200
 
 
 def cases() -> list[Case]:
     """All of them."""
     return [
         Case(name, role, place, login)
-        for name in (*ENDPOINTS, EVENTS)
+        for name in (*ENDPOINTS, *ROUTES)
         for role in Role
         for place in PLACES
         for login in LOGINS
@@ -121,8 +130,10 @@ class Asker:
     def status(self, case: Case) -> int:
         """What the API answers to a case."""
         endpoint: Endpoint[Any, Any] | None = ENDPOINTS.get(case.endpoint)
-        path = re.sub(r"{\w+}", "it", endpoint.path) if endpoint else "/events"
-        method = endpoint.method if endpoint else HttpMethod.GET
+        if endpoint is None:
+            method, path, _ = ROUTES[case.endpoint]
+        else:
+            method, path = endpoint.method, re.sub(r"{\w+}", "it", endpoint.path)
         body = {} if method is not HttpMethod.GET else None
         return self._inside.ask(method, f"/v1{path}", self._secret(case), body).status
 

@@ -47,6 +47,9 @@ OTHERS: dict[str, Permission | None] = {
     "pool.apply": Permission.POOL_WRITE,
     "pool.find": Permission.POOL_READ,
     "pool.plan": Permission.POOL_READ,
+    **dict.fromkeys(
+        ("upload.begin", "upload.list", "upload.show", "upload.discard"), Permission.IMAGE_WRITE
+    ),
     "vm.explain-one": Permission.VM_PLAN,
     "vm.find": Permission.VM_READ,
     "vm.plan-move": Permission.VM_MIGRATE,
@@ -65,6 +68,7 @@ FOR_ALL_TENANTS = frozenset(
         *("host.plan-evacuation", "host.evacuate", "host.set-fence", "host.remove-fence"),
         *("host.check-fence", "host.add", "host.trust", "host.upgrade", "host.preview-removal"),
         *("host.remove", "host.set", "host.set-migration", "host.remove-migration"),
+        *("upload.begin", "upload.list", "upload.show", "upload.discard", "image.import"),
         *("image.retire", "quota.set", "quota.delete", "vm.plan-move", "vm.migrate"),
         *("layout.export", "layout.import", "layout.plan", "layout.assert", "layout.apply"),
         "layout.show",

@@ -35,7 +35,7 @@ _OF_NO_USE_CASE = frozenset({"add_host", "leave_operations", "raise_epoch", "loo
 _OF_ACCESS = frozenset(
     {
         *("bind_role", "unbind_role", "add_api_token", "use_api_token", "revoke_api_token"),
-        *("begin_login", "see_login", "end_login", "record_access"),
+        *("begin_login", "see_login", "end_login", "record_access", "record_upload"),
         *("end_request", "forget_requests", "seal_trail"),
     }
 )

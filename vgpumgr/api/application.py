@@ -25,6 +25,7 @@ from vgpumgr.api.problems import MEDIA_TYPE, FieldProblem, problem
 from vgpumgr.api.routes import add_routes
 from vgpumgr.api.service import Service
 from vgpumgr.api.trail_follower import HEARTBEAT_S
+from vgpumgr.api.upload_routes import add_upload_routes
 from vgpumgr.api.worker import unexpected
 from vgpumgr.endpoints.registry import ENDPOINTS
 from vgpumgr.model.errors import NotFound, UsageError, VgpumgrError
@@ -67,6 +68,7 @@ def make_application(service: Service | None) -> FastAPI:
     add_routes(api, served, list(ENDPOINTS.values()))
     _add_events(api, served)
     add_login_routes(api, served)
+    add_upload_routes(api, served)
     api.add_middleware(BodyLimit)
     _answer_errors(api)
     plain = api.openapi

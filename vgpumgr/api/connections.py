@@ -21,11 +21,14 @@ from starlette.status import (
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vgpumgr.api.authentication import PEER, Peer
+from vgpumgr.api.body_limit import is_upload
 from vgpumgr.api.problems import problem
 from vgpumgr.model.errors import Conflict, DeadlineExceeded, UsageError, VgpumgrError
 
 HEAD_S, BODY_S = 20.0, 60.0
 """How long a request's line with its headers, and then its body, may take to come."""
+UPLOAD_BYTES = 1 << 20
+"""The piece of an upload that may take as long as another body."""
 LINGER_S = 10.0
 """How long the rest of a body is thrown away, once its request is answered."""
 STUCK_S = 30.0
@@ -92,6 +95,12 @@ class HttpConnection(H11Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._stuck: asyncio.TimerHandle | None = None
         self._awaited: object = None
+        self._came = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Count what comes."""
+        self._came += len(data)
+        super().data_received(data)
 
     def connection_made(self, transport: Any) -> None:
         """Put the peer into the scope of every request of the connection."""
@@ -124,7 +133,8 @@ class HttpConnection(H11Protocol):
         elif self.conn.their_state is h11.SEND_BODY and self.conn.our_state is h11.DONE:
             self._await("rest", LINGER_S)
         elif self.conn.their_state is h11.SEND_BODY:
-            self._await(self.cycle, BODY_S)
+            pieces = self._came // UPLOAD_BYTES if is_upload(self.cycle.scope) else 0
+            self._await((self.cycle, pieces), BODY_S)
         else:
             self._await(None, 0.0)
         if self.conn.their_state is not h11.IDLE:
@@ -156,7 +166,7 @@ class HttpConnection(H11Protocol):
 
     def _await(self, what: object, longest_s: float) -> None:
         """Something is to come within a time, however few bytes come."""
-        if what is not None and what is self._awaited:
+        if what is not None and what == self._awaited:
             return
         if self._timer is not None:
             self._timer.cancel()

@@ -29,7 +29,7 @@ from vgpumgr.identity.established import Established
 from vgpumgr.model.actor import acting
 from vgpumgr.model.api_request import ApiRequest
 from vgpumgr.model.codec import from_plain, to_plain
-from vgpumgr.model.errors import AccessRefused, VgpumgrError, error_from
+from vgpumgr.model.errors import VgpumgrError, error_from
 from vgpumgr.model.role_binding import NO_TENANT, Scope
 
 PREFIX = "/v1"
@@ -176,15 +176,9 @@ class IncomingCall:
 
     def _admitted(self) -> Established:
         """Who asks; LoginRefused or AccessRefused."""
-        who = self.service.known(self.request)
-        self.service.limits.require_request(who, changes=self.endpoint.changes)
-        try:
-            if self.endpoint.permission is not None:
-                who.grants.require(self.endpoint.permission)
-        except AccessRefused as error:
-            self.service.refused(who.actor, error)
-            raise
-        return who
+        return self.service.admitted(
+            self.request, self.endpoint.permission, changes=self.endpoint.changes
+        )
 
     def _call(self, who: Established) -> EndpointCall:
         request = None

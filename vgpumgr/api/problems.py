@@ -14,6 +14,7 @@ MEDIA_TYPE = "application/problem+json"
 # By the beginning of an error's code, the longest first.
 _STATUS = {
     "usage": 400,
+    "usage.too-long": 413,
     "not-found": 404,
     "conflict": 409,
     "placement": 409,

@@ -17,18 +17,21 @@ from vgpumgr.api.token_bucket import TokenBucket
 from vgpumgr.api.trail_follower import TrailFollower
 from vgpumgr.api.worker_pool import WorkerJob, WorkerPool
 from vgpumgr.model.actor import Actor, acting
-from vgpumgr.model.errors import LoginRefused, NotPermitted, VgpumgrError
+from vgpumgr.model.errors import AccessRefused, LoginRefused, NotPermitted, VgpumgrError
 from vgpumgr.model.history import AccessEvent
 
 if TYPE_CHECKING:
     from fastapi import Request
 
+    from vgpumgr.access.permission import Permission
     from vgpumgr.app import App
     from vgpumgr.identity.established import Established
 
 REFUSALS_A_MINUTE = 60
 CHANGES_AT_ONCE = 64
 """Threads that wait for the ledger's write lock or for a worker; those of reads are others."""
+UPLOADS_AT_ONCE = 16
+"""Threads that write pieces of uploads."""
 KEPT_JOBS = 1000
 """The number of jobs that are kept with their answers."""
 
@@ -44,6 +47,7 @@ class Service:
         self.changes = TrailFollower(app.writable_ledger, self.replaced.set)
         self._loop: asyncio.AbstractEventLoop
         self.for_changes: CapacityLimiter
+        self.for_uploads: CapacityLimiter
         self.answers = LiveAnswers(app.writable_ledger.version)
         self.limits = RateLimits()
         self._refusals = TokenBucket(REFUSALS_A_MINUTE / 60.0, REFUSALS_A_MINUTE)
@@ -53,6 +57,7 @@ class Service:
         """Begin to follow the trail, and make workers ready; called in the event loop."""
         self._loop = asyncio.get_running_loop()
         self.for_changes = CapacityLimiter(CHANGES_AT_ONCE)
+        self.for_uploads = CapacityLimiter(UPLOADS_AT_ONCE)
         self.workers.start()
         self.changes.start()
 
@@ -80,6 +85,20 @@ class Service:
             self.refused(Actor(user="", address=address), error)
             self.limits.count_login(address)
             raise
+
+    def admitted(
+        self, request: Request, permission: Permission | None, *, changes: bool
+    ) -> Established:
+        """Who asks, and holds the permission somewhere; LoginRefused or AccessRefused."""
+        who = self.known(request)
+        self.limits.require_request(who, changes=changes)
+        try:
+            if permission is not None:
+                who.grants.require(permission)
+        except AccessRefused as error:
+            self.refused(who.actor, error)
+            raise
+        return who
 
     def refused(self, actor: Actor, error: NotPermitted) -> None:
         """Keep in the trail that a request was refused; a flood of them is kept by its first."""

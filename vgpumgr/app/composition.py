@@ -21,6 +21,7 @@ from vgpumgr.model.errors import NotFound
 if TYPE_CHECKING:
     from vgpumgr.app.access_control import AccessControl
     from vgpumgr.app.fence_programs import Fences
+    from vgpumgr.engine.images.upload_folder import UploadFolder
     from vgpumgr.engine.operations.expected_requests import ExpectedRequests, Weights
     from vgpumgr.engine.operations.operation_outcome import VmOutcome
     from vgpumgr.engine.use_cases import Engine
@@ -249,6 +250,19 @@ class App:
         from vgpumgr.app.access_control import AccessControl
 
         return AccessControl(ledger, self.config)
+
+    @cached_property
+    def uploads(self) -> UploadFolder:
+        """The image files that users send to this controller."""
+        from vgpumgr.engine.images.image_upload import UploadLimits
+        from vgpumgr.engine.images.upload_folder import UploadFolder
+
+        limits = UploadLimits(
+            most_bytes=self.config.upload_max,
+            most_staged=self.config.upload_total,
+            keep_s=self.config.upload_keep,
+        )
+        return UploadFolder(self.config.state_dir / "uploads", limits)
 
     def require_hosts(self) -> None:
         """NotFound when no host is enrolled yet."""

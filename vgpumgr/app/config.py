@@ -98,6 +98,8 @@ DEFAULT_LANES = 32
 MAX_LANES = 256
 DEFRAG_THRESHOLD = 0.3
 IMAGE_MAX_BYTES = 2 << 40
+UPLOAD_MAX_BYTES, UPLOAD_TOTAL_BYTES = 256 << 30, 512 << 30
+UPLOAD_KEEP_S = 24 * 3600.0
 TICKET_S = 60.0
 INTERRUPTED_S = 900.0
 QUARANTINE_AFTER = 3
@@ -133,7 +135,9 @@ class Config:
     or made (``defrag_mode``): moves that cut no user off, running ones, those of free desktops, and
     others once their users have logged off. ``evacuate`` is what becomes of a host that is proven
     off.
-    ``image_max`` is the largest disk, in bytes, that an image may be of.
+    ``image_max`` is the largest disk, in bytes, that an image may be of. An image's file that is
+    sent to the API has at most ``upload_max`` bytes, all of a user's at a time ``upload_total``;
+    one that is sent no further is kept for ``upload_keep`` seconds.
     A ticket waits ``ticket_s`` for its viewer, an operation that a person interrupted
     ``interrupted_s`` for that person. After ``quarantine_after`` refusals a GPU is quarantined, a
     host cordoned; 0: never. ``mix`` are the requests that are expected, read when they are needed.
@@ -155,6 +159,9 @@ class Config:
     defrag_threshold: float = DEFRAG_THRESHOLD
     defrag_mode: Unasked = Unasked.ASK
     image_max: int = IMAGE_MAX_BYTES
+    upload_max: int = UPLOAD_MAX_BYTES
+    upload_total: int = UPLOAD_TOTAL_BYTES
+    upload_keep: float = UPLOAD_KEEP_S
     ticket_s: float = TICKET_S
     evacuate: Unasked = Unasked.ASK
     interrupted_s: float = INTERRUPTED_S
@@ -235,6 +242,9 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
         defrag_threshold=_share(settings, "defrag_threshold", DEFRAG_THRESHOLD),
         defrag_mode=_unasked(settings, "defrag_mode"),
         image_max=_bytes(settings, "image_max", IMAGE_MAX_BYTES),
+        upload_max=_bytes(settings, "upload_max", UPLOAD_MAX_BYTES),
+        upload_total=_bytes(settings, "upload_total", UPLOAD_TOTAL_BYTES),
+        upload_keep=_span(settings, "upload_keep", UPLOAD_KEEP_S),
         ticket_s=_number(settings, "ticket_s", TICKET_S),
         evacuate=_unasked(settings, "evacuate"),
         interrupted_s=_number(settings, "interrupted_s", INTERRUPTED_S, or_none=True),

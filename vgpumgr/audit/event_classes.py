@@ -76,6 +76,8 @@ EVENT_CLASSES: Mapping[str, EventClass] = {
     "image.copy-there": _MADE,
     "image.imported": _MADE,
     "image.retired": _CHANGED,
+    "image.upload-begun": _MADE,
+    "image.upload-discarded": _GONE,
     "layout.forgotten": _GONE,
     "layout.reserved": _ASKED,
     "layout.settled": _SERVED,

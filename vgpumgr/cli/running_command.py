@@ -102,23 +102,6 @@ if TYPE_CHECKING:
     from vgpumgr.cli.command_context import Context
     from vgpumgr.endpoints.endpoint import Endpoint, Result
     from vgpumgr.engine.operations.operation_outcome import VmOutcome
-    from vgpumgr.engine.use_cases import Engine
-
-
-@contextmanager
-def changing(context: Context, total: int) -> Iterator[Engine]:
-    """The engine, for a change of ``total`` VMs.
-
-    Every VM's end is reported, the first Ctrl-C lets the running host call end, and the hosts
-    that were touched and answered are probed afterwards, so that lists show what the change did.
-    """
-    from vgpumgr.endpoints.call_context import CallContext
-
-    app = context.app
-    with ending_gently(app.stop, app.leave_to_person), _reporting(total) as sinks:
-        call = CallContext(app=app, progress=sinks.progress, tell=sinks.tell)
-        with call.changing() as engine:
-            yield engine
 
 
 def carry_out(
@@ -150,6 +133,13 @@ def carry_out(
 
         call = CallContext(app=app, progress=sinks.progress, tell=sinks.tell, planned=heard)
         return endpoint.work(call, asked)
+
+
+@contextmanager
+def telling(next: Callable[[], str]) -> Iterator[Callable[[str], None]]:
+    """What hears of the progress of what is no operation. Ctrl-C ends it at once, with ``next``."""
+    with _reporting(0) as sinks, _on_interrupt(lambda: _end(next=next())):
+        yield sinks.tell
 
 
 class OperationWatch:
@@ -214,7 +204,7 @@ def _reporting(total: int) -> Iterator[_Sinks]:
     from vgpumgr.model.operation import TaskState
 
     lock = threading.Lock()
-    ended = 0
+    ended = shown = 0
     quiet = chosen_format().name == "json"
     live = sys.stderr.isatty() and not quiet
 
@@ -233,8 +223,10 @@ def _reporting(total: int) -> Iterator[_Sinks]:
         total = max(total, count)
 
     def told(text: str) -> None:
+        nonlocal shown
         with lock:
             if live:
+                shown += 1
                 echo(f"{CLEAR_LINE}{one_line(text)[:100]}", nl=False, err=True)
             elif not quiet:
                 _line(text)
@@ -242,7 +234,7 @@ def _reporting(total: int) -> Iterator[_Sinks]:
     try:
         yield _Sinks(report, told, sized)
     finally:
-        if live and ended:
+        if live and (ended or shown):
             echo(CLEAR_LINE, nl=False, err=True)
 
 

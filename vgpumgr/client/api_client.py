@@ -10,7 +10,8 @@ import socket
 import ssl
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from vgpumgr.endpoints.answers import from_json
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result
+from vgpumgr.endpoints.uploads import SHOW_UPLOAD, UploadItem
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import HostUnreachable, OutcomeUnknown, UsageError, error_from
 
@@ -32,6 +34,7 @@ AWAY_S, RETRY_S = 60.0, 1.0
 WAIT = "30s"
 MAX_ANSWER = 256 << 20
 UNIX = "unix:"
+_CUTS = (OSError, EOFError, http.client.HTTPException)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +122,34 @@ class ApiClient:
         """The answer of a route that is no endpoint."""
         return self._request("POST", path, body or {})[1]
 
+    def append(self, upload: str, offset: int, length: int, pieces: Iterable[bytes]) -> UploadItem:
+        """Append ``length`` bytes to an upload that ends at ``offset``; how far it has come then.
+        Tried once: where it was cut, the upload itself says that.
+        """
+        headers = self._headers("PATCH", None) | {
+            "Content-Type": "application/octet-stream",
+            "Content-Length": str(length),
+            "Upload-Offset": str(offset),
+        }
+        connection = self._connected()
+        try:
+            connection.putrequest("PATCH", f"/v1/uploads/{upload}", skip_accept_encoding=True)
+            for name, value in headers.items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            with suppress(BrokenPipeError, ConnectionResetError):  # it may have answered before
+                for piece in pieces:
+                    connection.send(piece)
+            answer = connection.getresponse()
+            whole = self._checked(answer.status, _read(answer))
+        except _CUTS as error:
+            self.close()
+            raise self._cut("PATCH", error) from error
+        except BaseException:
+            self.close()  # the rest of the body was not sent
+            raise
+        return from_json(SHOW_UPLOAD, whole).answer
+
     def _end_of(
         self,
         endpoint: Endpoint[P, A],
@@ -195,10 +226,8 @@ class ApiClient:
             text = None if body is None else json.dumps(body)
             connection.request(method, path, text, dict(headers))
             answer = connection.getresponse()
-            data = answer.read(MAX_ANSWER + 1)
-            if answer.headers.get("Content-Encoding") == "gzip":
-                data = _unpacked(data)
-        except (OSError, EOFError, http.client.HTTPException) as error:
+            data = _read(answer)
+        except _CUTS as error:
             self.close()
             raise self._cut(method, error) from error
         return answer.status, self._checked(answer.status, data)
@@ -260,6 +289,12 @@ def _connection(address: ServerAddress) -> http.client.HTTPConnection:
     return http.client.HTTPSConnection(
         address.host, address.port, timeout=CONNECT_S, context=context
     )
+
+
+def _read(answer: http.client.HTTPResponse) -> bytes:
+    """The body, up to a byte over the limit."""
+    data = answer.read(MAX_ANSWER + 1)
+    return _unpacked(data) if answer.headers.get("Content-Encoding") == "gzip" else data
 
 
 def _unpacked(data: bytes) -> bytes:

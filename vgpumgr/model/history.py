@@ -87,6 +87,13 @@ class AccessEvent(StrEnum):
     REFUSED = "access.refused"
 
 
+class UploadEvent(StrEnum):
+    """Image files in the trail that a user sends to the controller, or sends no more."""
+
+    BEGUN = "image.upload-begun"
+    DISCARDED = "image.upload-discarded"
+
+
 @dataclass(frozen=True, slots=True)
 class TrailChanges:
     """Where the trail ends, and the hosts that records are about: (``seq``, name) each, the name

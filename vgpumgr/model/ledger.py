@@ -19,7 +19,14 @@ if TYPE_CHECKING:
         PoolRecord,
     )
     from vgpumgr.model.gpu import GpuRecord
-    from vgpumgr.model.history import AccessEvent, AuditRecord, Holding, RequestRecord, TrailChanges
+    from vgpumgr.model.history import (
+        AccessEvent,
+        AuditRecord,
+        Holding,
+        RequestRecord,
+        TrailChanges,
+        UploadEvent,
+    )
     from vgpumgr.model.host import HostFacts, HostRecord, UnchangedLook
     from vgpumgr.model.image import ImageRecord
     from vgpumgr.model.layout import LayoutRecord
@@ -380,6 +387,11 @@ class Ledger(AccessLedger, RequestLedger, Protocol):
     def record_access(self, event: AccessEvent, detail: str = "") -> None:
         """Keep in the trail that the current actor came in, or was refused, and why: 256
         characters of it. Never pass what was shown as proof.
+        """
+
+    def record_upload(self, event: UploadEvent, detail: str) -> None:
+        """Keep in the trail that the current actor sends a file, or discarded it: 256 characters
+        of ``detail``.
         """
 
     # The seal of the trail: a hash tree of its records, whose heads are signed.

@@ -257,6 +257,7 @@ class SqlLedger(LeaseHolder):
     audit_after = reads(audit_trail.audit_after)
     trail_since = reads(audit_trail.trail_since)
     record_access = changes(access_events_sql.record_access, requested=False)
+    record_upload = changes(access_events_sql.record_upload)
 
     def version(self) -> Hashable:
         """Equal as long as nothing is committed, by any process."""

@@ -18,7 +18,6 @@ LOCAL = {
     "sim": "a simulated fleet is this machine's",
     "store": "it works on the files of a ledger",
     "auth test": "it tries the controller's settings",
-    "image import": "the image is a file of this machine",
     **dict.fromkeys(
         ("audit check", "audit checkpoint", "audit export", "audit key", "audit seal",
          "audit verify"),

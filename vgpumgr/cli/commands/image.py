@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,10 +20,10 @@ from vgpumgr.cli.output import (
     output_option,
     print_item,
     print_list,
-    say,
 )
-from vgpumgr.cli.running_command import carry_out, changing, finish
+from vgpumgr.cli.running_command import carry_out, finish, telling
 from vgpumgr.cli.views.ages import age
+from vgpumgr.endpoints.image_imports import FORMATS, IMPORT_IMAGE, ImageToImport, import_file
 from vgpumgr.endpoints.images import (
     LIST_IMAGES,
     RETIRE_IMAGE,
@@ -29,16 +31,17 @@ from vgpumgr.endpoints.images import (
     ImageItem,
     ImageRetirement,
     OneImage,
-    image_item,
 )
 from vgpumgr.endpoints.shapes import Nothing
-from vgpumgr.model.errors import PartlyDone
 from vgpumgr.model.formats import size_words, spanned
 from vgpumgr.model.image import VERSION
 from vgpumgr.model.vm import NAME
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.images.image_import import ImportReport
+    from vgpumgr.client.api_client import ApiClient
+
+_ANY_SIZE = 1 << 62
+"""The largest disk is a setting of the server."""
 
 
 def image_text(item: Mapping[str, Any]) -> str:
@@ -107,7 +110,7 @@ def _matching(pattern: str, what: str) -> Any:
     help="Default: the version with the same content, or the next number.",
 )  # fmt: skip
 @click.option(
-    "--format", "kind", type=click.Choice(["qcow2", "raw"]), default="qcow2", show_default=True,
+    "--format", "kind", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True,
     help="Format of the file; it is never guessed.",
 )  # fmt: skip
 @click.option(
@@ -141,43 +144,43 @@ def import_(
     vgpumgr image import cad.qcow2 --name cad
     vgpumgr image import win11.raw --name office --version 24h2 --format raw --host gpu1
     """
-    from vgpumgr.engine.images.image_copies import ImageImport
-
-    request = ImageImport(
-        path=os.path.abspath(file),  # noqa: PTH100  links stay: the step opens it again
+    asked = ImageToImport(
         name=name,
+        upload="",
         version=version or "",
         format=kind,
         hosts=tuple(dict.fromkeys(hosts)),
         pool=pool,
-        most_bytes=context.config.image_max,
     )
-    context.app.require_hosts()
-    with changing(context, len(hosts) or len(context.app.ledger.hosts())) as engine:
-        done = engine.import_image(request)
-    for host, why in done.left_out.items():
-        say(f"not on {host}: {why}")
-    _say_known(done)
-    ledger = context.app.ledger
-    _print(image_item(done.image, ledger.vms(), ledger.pools()))
-    done.outcome.raise_for_failure()
-    if done.left_out:
-        raise PartlyDone(
-            f"{done.image.reference} is not on {', '.join(done.left_out)}",
-            why=next(iter(done.left_out.values())),
-            next="the same command again, or --host for where it should be",
+    path = os.path.abspath(file)  # noqa: PTH100  links stay: the step opens it again
+    if context.server is not None:
+        asked = replace(asked, upload=_sent(context.server, path, asked))
+        done = carry_out(context, IMPORT_IMAGE, asked)
+    else:
+        here = replace(IMPORT_IMAGE, work=lambda call, asked: import_file(call, asked, path))
+        done = carry_out(context, here, asked, total=len(hosts) or len(context.app.ledger.hosts()))
+    _print(done.answer)
+    finish(done)
+
+
+def _sent(server: ApiClient, path: str, asked: ImageToImport) -> str:
+    """The id of the upload of a file, once all of it is at the server. It is looked at here, too:
+    what the server would refuse is not sent.
+    """
+    from vgpumgr.client.file_upload import FileUpload
+    from vgpumgr.engine.images.image_copies import ImageImport
+    from vgpumgr.engine.images.image_import import examined
+    from vgpumgr.engine.steps.image_file import opened
+
+    upload: FileUpload | None = None
+    with telling(lambda: upload.next if upload is not None else "") as tell:
+        looked_at = ImageImport(
+            path=path, name=asked.name, format=asked.format, most_bytes=_ANY_SIZE
         )
-
-
-def _say_known(done: ImportReport) -> None:
-    """The same content is no new version."""
-    name = done.image.reference
-    if done.known:
-        copied = ", ".join(sorted(each.host for each in done.outcome.vms))
-        then = f"copied to {copied} now" if copied else "nothing was copied"
-        say(f"this file is {name} already: the same content; {then}")
-    elif done.alike:
-        say(f"{name} has the same content as {', '.join(done.alike)}")
+        found = examined(looked_at, threading.Event(), tell)
+        upload = FileUpload(server, tell)
+        with opened(path) as file:
+            return upload.send(file, os.path.basename(path), found.sha256)  # noqa: PTH119
 
 
 @image.command("list")

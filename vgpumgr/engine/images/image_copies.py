@@ -69,12 +69,14 @@ def _hosts(vm: VmRecord) -> frozenset[str]:
 class ImageImport:
     """An image file to import, and the hosts that get a copy of it.
 
-    ``path`` is the file's absolute path on this machine; ``version`` empty: the version with these
-    bytes, or the next; ``hosts`` empty: every host that can have it.
+    ``path`` is the file's absolute path on this machine, ``called`` its name for people where that
+    is another; ``version`` empty: the version with these bytes, or the next; ``hosts`` empty: every
+    host that can have it.
     """
 
     path: str
     name: str
+    called: str = ""
     version: str = ""
     format: str = "qcow2"
     hosts: tuple[str, ...] = ()
@@ -113,7 +115,7 @@ def chosen_version(
         virtual_bytes=found.inspected.virtual_bytes,
         file_bytes=found.inspected.file_bytes,
         sha256=found.sha256,
-        source=posixpath.basename(request.path),
+        source=posixpath.basename(request.called or request.path),
         created_at=opening.now,
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -40,15 +41,20 @@ class ImportReport:
     alike: tuple[str, ...] = ()
 
 
-def import_(context: EngineContext, request: ImageImport) -> ImportReport:
+def import_(
+    context: EngineContext,
+    request: ImageImport,
+    require: Callable[[ImageFileFacts], None] = lambda _: None,
+) -> ImportReport:
     """Look at the file, then copy it to hosts; what was cut is resumed, what is there stays.
 
     BadImage for a file that is no image of the declared format; Conflict where the version is
-    known as another file, or a named host cannot take it.
+    known as another file, or a named host cannot take it. ``require`` may refuse what was found.
     """
     for name in request.hosts:
         context.ledger.host(name)
-    found = _examined(context, request)
+    found = examined(request, context.stop, context.tell)
+    require(found)
 
     def attempt() -> ImportReport:
         context.refresh_all(request.hosts)
@@ -100,18 +106,21 @@ def image_by_id(context: EngineContext, image: str) -> ImageRecord:
     return next(each for each in context.ledger.images() if each.id == image)
 
 
-def _examined(context: EngineContext, request: ImageImport) -> ImageFileFacts:
-    """The file is read twice: here, to be known, and when it is sent."""
+def examined(
+    request: ImageImport, stop: threading.Event, tell: Callable[[str], None]
+) -> ImageFileFacts:
+    """The file looked at and digested: it is read here, to be known, and again when it is sent."""
     digest, told = Digest(), 0
+    name = request.called or request.path
     with opened(request.path) as file:
-        inspected = inspect(file, request.format, name=request.path, most_bytes=request.most_bytes)
+        inspected = inspect(file, request.format, name=name, most_bytes=request.most_bytes)
         for piece in file.pieces():
-            if context.stop.is_set():
+            if stop.is_set():
                 raise Interrupted("interrupted", why="nothing was changed yet")
             digest.update(piece)
             if digest.bytes - told >= max(file.size * TOLD_EVERY, 1 << 30):
                 told = digest.bytes
-                context.tell(f"{size_words(told)} of {size_words(file.size)} are read")
+                tell(f"{size_words(told)} of {size_words(file.size)} are read")
     return ImageFileFacts(inspected=inspected, sha256=digest.sha256)
 
 

@@ -19,13 +19,19 @@ from typing import Protocol
 from vgpumgr.helper.facts import image_header
 from vgpumgr.model.errors import BadImage
 from vgpumgr.model.formats import size_words
+from vgpumgr.model.image import CD
 
 # The largest disk that is taken unless a setting says otherwise.
 MOST_BYTES = 2 << 40
 
 _SECTOR = 512
 _VHD_FOOTER = b"conectix"
-_ISO = (0x8001, b"CD001")
+
+# The first descriptor of an ISO 9660 volume (ECMA-119, 8.4): where it lies and how it begins; in
+# it the volume's length in blocks and a block's in bytes, each in both byte orders.
+_CD_VOLUME, _CD_MAGIC, _CD_SECTOR = 0x8000, b"\x01CD001", 2048
+_CD_BLOCKS, _CD_BLOCK_BYTES = struct.Struct("<I"), struct.Struct("<H")
+_CD_BLOCKS_AT, _CD_BLOCK_BYTES_AT = 80, 128
 
 # QEMU's own limits (block/qcow2.h).
 _MOST_L1_BYTES = 32 << 20
@@ -81,11 +87,15 @@ def inspect(
 def _inspect(reader: Reader, declared: str, most_bytes: int) -> Inspected:
     header = image_header.inspect(reader.read(0, image_header.HEAD_BYTES), reader.size)
     found, virtual = str(header["format"]), int(str(header["virtual_bytes"]))
+    if found == "raw" and declared == CD:
+        found = CD
     if found != declared:
         what = "no qcow2 image" if declared == "qcow2" else f"a {found} image, not {declared}"
         raise ValueError(f"the file is {what}: the format is declared, never guessed")
     if found == "raw":
         _require_disk(reader)
+    elif found == CD:
+        _require_cd(reader)
     elif header["backing"]:
         raise ValueError(f"the image needs a backing file: {header['backing']}")
     elif header["data_file"]:
@@ -106,12 +116,30 @@ def _require_disk(reader: Reader) -> None:
     """What looks raw from its beginning, and is something else."""
     if reader.read(max(0, reader.size - _SECTOR), len(_VHD_FOOTER)) == _VHD_FOOTER:
         raise ValueError("the image is vhd; only raw and qcow2 are used")
-    offset, magic = _ISO
-    if reader.read(offset, len(magic)) == magic:
+    if _is_cd(reader):
         raise ValueError("the file is an ISO 9660 image of a CD, no disk")
     if reader.size % _SECTOR:
         why = f"its {reader.size} bytes are not a whole number of sectors of {_SECTOR}"
         raise ValueError(f"the raw image is cut off: {why}")
+
+
+def _is_cd(reader: Reader) -> bool:
+    return reader.read(_CD_VOLUME, len(_CD_MAGIC)) == _CD_MAGIC
+
+
+def _require_cd(reader: Reader) -> None:
+    """A volume of ISO 9660, all of whose blocks are there. What UDF has in addition is not read."""
+    if not _is_cd(reader):
+        raise ValueError("the file is no ISO 9660 image: the format is declared, never guessed")
+    volume = reader.read(_CD_VOLUME, _CD_SECTOR)
+    if len(volume) < _CD_SECTOR:
+        raise ValueError("the ISO image is cut off in its first descriptor")
+    [blocks] = _CD_BLOCKS.unpack_from(volume, _CD_BLOCKS_AT)
+    [block] = _CD_BLOCK_BYTES.unpack_from(volume, _CD_BLOCK_BYTES_AT)
+    if blocks * block > reader.size:
+        raise ValueError(
+            f"the ISO image is cut off: {blocks * block} bytes, {reader.size} are there"
+        )
 
 
 def _advice(problem: str) -> str:
@@ -123,7 +151,9 @@ def _advice(problem: str) -> str:
     if "only raw and qcow2" in problem:
         return "qemu-img convert -O qcow2 FILE NEW"
     if "never guessed" in problem:
-        return "--format raw or --format qcow2, as the file is"
+        return "--format raw, qcow2 or iso, as the file is"
+    if "of a CD" in problem:
+        return f"--format {CD}"
     if "are allowed" in problem:
         return "the setting image_max, like 4TiB"
     return ""

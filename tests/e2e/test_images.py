@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.support import Cli, host, names, new_cli
+from tests.e2e.support import Cli, host, names, new_cli, pool
 from tests.e2e.support import vm as of_gpu
-from tests.unit.images.files import qcow2
+from tests.unit.images.files import cd, qcow2
 
 
 @pytest.fixture
@@ -79,6 +79,20 @@ def test_what_is_no_image_or_no_name_is_refused(cli: Cli, file: Path, tmp_path: 
     other = ("image", "import", str(tmp_path / "other"), "--name", "cad", "--version", "1")
     assert "another file" in cli.fails(4, *other).err
     assert "did you mean cad@1" in cli.fails(3, "image", "show", "cad@2").err
+
+
+def test_a_cd_is_an_image_of_which_no_disk_is_made(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "tools.iso"
+    file.write_bytes(cd())
+    assert "--format iso" in cli.fails(2, "image", "import", str(file), "--name", "tools",
+                                       "--format", "raw").err  # fmt: skip
+    done = cli.ok("image", "import", str(file), "--name", "tools", "--format", "iso").out
+    assert "tools@1-" in done and ".iso" in done
+    refused = cli.fails(2, "apply", "-f", over(cli, "desk", "tools@1"))
+    assert "image tools@1 is a CD" in refused.err
+    desks = cli.documents(pool(image="tools@1", max=1), name="pool.yaml")
+    assert "image tools@1 is a CD" in cli.fails(2, "apply", "-f", desks).err
+    cli.ok("image", "retire", "tools@1", "--delete-copies")
 
 
 def test_a_bare_volume_is_placed_by_and_plan_and_apply_agree() -> None:

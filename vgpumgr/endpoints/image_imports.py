@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from vgpumgr.engine.images.image_copies import ImageFileFacts
     from vgpumgr.engine.images.image_import import ImportReport
 
-FORMATS = ("qcow2", "raw")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageToImport:
@@ -34,7 +32,7 @@ class ImageToImport:
     name: Annotated[str, ParameterLimits(min_length=1, max_length=63, pattern=f"^{NAME}$")]
     upload: Name
     version: Annotated[str, ParameterLimits(max_length=63, pattern=f"^({VERSION})?$")] = ""
-    format: Annotated[str, ParameterLimits(pattern=f"^({'|'.join(FORMATS)})$")] = FORMATS[0]
+    format: Literal["qcow2", "raw", "iso"] = "qcow2"
     hosts: tuple[Name, ...] = ()
     pool: Name = "default"
 

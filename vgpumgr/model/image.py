@@ -12,6 +12,10 @@ from vgpumgr.model.vm import NAME
 VERSION = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 REFERENCE = rf"{NAME}@{VERSION}"
 
+CD = "iso"
+FORMATS = ("qcow2", "raw", CD)
+"""What the file of an image may be; a disk is made from no CD."""
+
 
 class CopyState(StrEnum):
     """A copy is used while it is there; half a copy is none."""

@@ -1,10 +1,13 @@
-"""Small qcow2 images made by hand, field by field."""
+"""Small qcow2 images made by hand, field by field; a CD."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BytesIO
+
+import pycdlib
 
 CLUSTER_BITS = 16
 CLUSTER = 1 << CLUSTER_BITS
@@ -75,3 +78,13 @@ def qcow2(**fields: object) -> bytes:
         offset, form = FIELDS[name]
         struct.pack_into(form, made, offset, value)
     return bytes(made)
+
+
+def cd() -> bytes:
+    """A CD with one file."""
+    made, file = pycdlib.PyCdlib(), BytesIO()
+    made.new(vol_ident="TOOLS")
+    made.add_fp(BytesIO(b"x" * 5000), 5000, "/SETUP.EXE;1")
+    made.write_fp(file)
+    made.close()
+    return file.getvalue()

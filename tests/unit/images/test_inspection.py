@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.images.files import CLUSTER, DATA, L1, L2, VIRTUAL, Bytes, qcow2
+from tests.unit.images.files import CLUSTER, DATA, L1, L2, VIRTUAL, Bytes, cd, qcow2
 from vgpumgr.engine.steps.image_file import opened
 from vgpumgr.image_inspection import Inspected, inspect
 from vgpumgr.model.errors import BadImage
@@ -94,7 +94,10 @@ def test_a_file_that_was_cut_off_is_refused(length: int) -> None:
         (qcow2(), "raw", "a qcow2 image, not raw"),
         (SECTOR + b"x", "raw", "cut off"),
         (SECTOR + b"conectix" + bytes(504), "raw", "vhd"),
-        (bytes(0x8001) + b"CD001" + bytes(512 * 70 - 0x8006), "raw", "ISO 9660"),
+        (bytes(0x8000) + b"\x01CD001" + bytes(512 * 70 - 0x8006), "raw", "ISO 9660"),
+        (SECTOR, "iso", "no ISO 9660"),
+        (qcow2(), "iso", "a qcow2 image, not iso"),
+        (b"KDMV" + SECTOR, "iso", "vmdk"),
         (b"KDMV" + SECTOR, "raw", "vmdk"),
         (b"# Disk DescriptorFile\n" + SECTOR, "raw", "vmdk"),
         (b"vhdxfile" + SECTOR, "raw", "vhdx"),
@@ -108,6 +111,20 @@ def test_the_content_must_be_what_is_declared(data: bytes, declared: str, why: s
     with pytest.raises(BadImage) as refused:
         inspect(Bytes(data), declared)
     assert why in refused.value.why
+
+
+def test_a_cd_is_taken_whole() -> None:
+    whole = cd()
+    assert inspect(Bytes(whole), "iso") == Inspected(
+        format="iso", virtual_bytes=len(whole), file_bytes=len(whole)
+    )
+    for length in (0x8005, 0x8006, 0x8100, len(whole) - 2048):
+        with pytest.raises(BadImage, match="cannot be used") as refused:
+            inspect(Bytes(whole[:length]), "iso")
+        assert length == 0x8005 or "cut off" in refused.value.why
+    with pytest.raises(BadImage) as refused:
+        inspect(Bytes(whole), "raw")
+    assert refused.value.next == "--format iso"
 
 
 def test_the_largest_disk_is_a_setting() -> None:

@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -23,7 +23,7 @@ from vgpumgr.cli.output import (
 )
 from vgpumgr.cli.running_command import carry_out, finish, telling
 from vgpumgr.cli.views.ages import age
-from vgpumgr.endpoints.image_imports import FORMATS, IMPORT_IMAGE, ImageToImport, import_file
+from vgpumgr.endpoints.image_imports import IMPORT_IMAGE, ImageToImport, import_file
 from vgpumgr.endpoints.images import (
     LIST_IMAGES,
     RETIRE_IMAGE,
@@ -34,7 +34,7 @@ from vgpumgr.endpoints.images import (
 )
 from vgpumgr.endpoints.shapes import Nothing
 from vgpumgr.model.formats import size_words, spanned
-from vgpumgr.model.image import VERSION
+from vgpumgr.model.image import FORMATS, VERSION
 from vgpumgr.model.vm import NAME
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def import_(
         name=name,
         upload="",
         version=version or "",
-        format=kind,
+        format=cast("Any", kind),
         hosts=tuple(dict.fromkeys(hosts)),
         pool=pool,
     )

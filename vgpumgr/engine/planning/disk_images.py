@@ -11,7 +11,7 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.model.errors import Conflict, NotFound, UsageError, VgpumgrError
 from vgpumgr.model.formats import exact_size
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.image import ImageRecord
+from vgpumgr.model.image import CD, ImageRecord
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.ports import HostExecutor, Hosts
 from vgpumgr.model.vm import DiskSpec, VmSpec
@@ -38,6 +38,7 @@ def _spec(spec: VmSpec, images: Mapping[str, ImageRecord], is_known: bool) -> Vm
 def _disk(spec: VmSpec, disk: DiskSpec, image: ImageRecord | None, is_known: bool) -> DiskSpec:
     if image is None:
         return disk
+    refuse_cd(image, spec.name)
     if image.retired_at is not None and not is_known:
         raise Conflict(
             f"image {image.reference} is retired",
@@ -45,6 +46,16 @@ def _disk(spec: VmSpec, disk: DiskSpec, image: ImageRecord | None, is_known: boo
             next="vgpumgr image list   (lists other versions)",
         )
     return replace(disk, image=image.volume, image_format=image.format)
+
+
+def refuse_cd(image: ImageRecord, name: str) -> None:
+    """UsageError where a disk of ``name`` would be made from a CD."""
+    if image.format == CD:
+        raise UsageError(
+            f"image {image.reference} is a CD",
+            why=f"a disk of {name} would be made from it",
+            next="vgpumgr image list   (FORMAT qcow2 or raw)",
+        )
 
 
 # Host, storage pool, volume.

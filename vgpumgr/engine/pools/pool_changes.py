@@ -8,7 +8,7 @@ from dataclasses import replace
 from vgpumgr.engine.images.image_import import find
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
-from vgpumgr.engine.planning.disk_images import lies_nowhere
+from vgpumgr.engine.planning.disk_images import lies_nowhere, refuse_cd
 from vgpumgr.engine.pools.protected_desktops import user_of
 from vgpumgr.model.desktop import (
     PoolRecord,
@@ -158,7 +158,9 @@ def refuse_image(context: EngineContext, reference: str) -> None:
     images = context.ledger.images()
     if not any(reference.startswith(f"{each.name}@") for each in images):
         return
-    if find(images, reference).retired_at is not None:
+    found = find(images, reference)
+    refuse_cd(found, "each desktop")
+    if found.retired_at is not None:
         raise Conflict(f"image {reference} is retired", next="vgpumgr image list")
 
 

@@ -36,7 +36,7 @@ _OF_ACCESS = frozenset(
     {
         *("bind_role", "unbind_role", "add_api_token", "use_api_token", "revoke_api_token"),
         *("begin_login", "see_login", "end_login", "record_access", "record_upload"),
-        *("end_request", "forget_requests", "seal_trail"),
+        *("end_request", "seal_trail", "forget_requests", "forget_logins", "forget_tokens"),
     }
 )
 

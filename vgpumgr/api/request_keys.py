@@ -12,8 +12,6 @@ from vgpumgr.endpoints.endpoint import AnyEndpoint
 from vgpumgr.model.api_request import ApiRequest, RequestKey
 from vgpumgr.model.errors import Conflict, UsageError
 
-KEPT_S = 24 * 3600.0
-"""How long a request is known again."""
 MAX_KEY = 255
 
 

@@ -100,6 +100,7 @@ DEFRAG_THRESHOLD = 0.3
 IMAGE_MAX_BYTES = 2 << 40
 UPLOAD_MAX_BYTES, UPLOAD_TOTAL_BYTES = 256 << 30, 512 << 30
 UPLOAD_KEEP_S = 24 * 3600.0
+ACCESS_KEEP_S = 90 * 86_400.0
 TICKET_S = 60.0
 INTERRUPTED_S = 900.0
 QUARANTINE_AFTER = 3
@@ -145,6 +146,7 @@ class Config:
     writes none), of which ``backup_keep`` stay.
     ``api_listen`` is ``HOST:PORT`` of the API over TLS, the files next to it are PEM;
     ``api_loopback`` the port of 127.0.0.1 where a login is not needed to read (0: none).
+    Login sessions and tokens are forgotten ``access_keep`` seconds after their end.
     ``auth_oidc_*`` are an identity provider for logins (no issuer: none), ``auth_certificate_user``
     the part of a client certificate that names its user (empty: certificates log in no user).
     """
@@ -183,6 +185,7 @@ class Config:
     auth_oidc_groups_claim: str = "groups"
     auth_oidc_scopes: tuple[str, ...] = ("openid", "profile")
     auth_certificate_user: str = ""
+    access_keep: float = ACCESS_KEEP_S
 
     @property
     def keys_dir(self) -> Path:
@@ -266,6 +269,7 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
         auth_oidc_groups_claim=_groups_claim(settings),
         auth_oidc_scopes=_words(texts, "auth_oidc_scopes", ("openid", "profile")),
         auth_certificate_user=_certificate_user(settings),
+        access_keep=_span(settings, "access_keep", ACCESS_KEEP_S),
     )
 
 

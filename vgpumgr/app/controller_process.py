@@ -17,6 +17,7 @@ from vgpumgr.app.backup_schedule import scheduled_backups
 from vgpumgr.app.composition import App
 from vgpumgr.app.config import Config, Unasked
 from vgpumgr.app.console_proxy import ticket_service
+from vgpumgr.app.purge_schedule import scheduled_purges
 from vgpumgr.app.trail_sealer import trail_sealer
 from vgpumgr.engine.controller.controller import Controller
 from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
@@ -181,11 +182,15 @@ class ControllerProcess:
     @contextmanager
     def _beside(self, app: App) -> Iterator[None]:
         """What is done while hosts are reconciled: tickets are given, the trail is sealed, the
-        ledger is backed up.
+        ledger is backed up, what has ended is purged.
         """
         ledger = app.writable_ledger
-        sealing = trail_sealer(ledger, self._config.keys_dir, self._emit)
-        with sealing, scheduled_backups(ledger, self._config, self._emit), self._tickets(app):
+        with (
+            trail_sealer(ledger, self._config.keys_dir, self._emit),
+            scheduled_backups(ledger, self._config, self._emit),
+            scheduled_purges(app, self._emit),
+            self._tickets(app),
+        ):
             yield
 
     def _tickets(self, app: App) -> AbstractContextManager[None]:

@@ -12,6 +12,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
 
+REQUEST_KEPT_S = 24 * 3600.0
+"""How long a request is known again."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestKey:
@@ -55,8 +58,10 @@ class RequestLedger(Protocol):
     def end_request(self, key: RequestKey, end: Mapping[str, object]) -> None:
         """Keep the end of a request that changed something; nothing for one that did not."""
 
-    def forget_requests(self, before: float) -> int:
-        """Forget requests that were begun before a time (Unix seconds); how many."""
+    def forget_requests(self, before: float, most: int) -> int:
+        """Forget requests that were begun before a time (Unix seconds) and have ended, ``most`` at
+        once; how many.
+        """
 
 
 _CURRENT: ContextVar[RequestKey | None] = ContextVar("vgpumgr-request", default=None)

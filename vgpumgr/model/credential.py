@@ -110,3 +110,11 @@ class AccessLedger(Protocol):
 
     def end_login(self, session_id: str, why: str) -> LoginSession:
         """End a session by its id or a unique prefix of it; NotFound where there is none."""
+
+    def forget_logins(self, before: float, most: int) -> int:
+        """Forget sessions that ended or expired before a time (Unix seconds), but for each user's
+        newest, ``most`` at once; how many.
+        """
+
+    def forget_tokens(self, before: float, most: int) -> int:
+        """Forget tokens that were revoked or expired before a time, ``most`` at once; how many."""

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import look_schedule as looks_sql
     from vgpumgr.store.ledger import observations as observations_sql
     from vgpumgr.store.ledger import pools as pools_sql
+    from vgpumgr.store.ledger import purges
     from vgpumgr.store.ledger import queue as queue_sql
     from vgpumgr.store.ledger import quotas as quotas_sql
     from vgpumgr.store.ledger import refusals as refusals_sql
@@ -66,6 +67,7 @@ else:  # each is imported when one of its functions is first called
     looks_sql = LateModule("vgpumgr.store.ledger.look_schedule")
     observations_sql = LateModule("vgpumgr.store.ledger.observations")
     pools_sql = LateModule("vgpumgr.store.ledger.pools")
+    purges = LateModule("vgpumgr.store.ledger.purges")
     queue_sql = LateModule("vgpumgr.store.ledger.queue")
     quotas_sql = LateModule("vgpumgr.store.ledger.quotas")
     refusals_sql = LateModule("vgpumgr.store.ledger.refusals")
@@ -248,6 +250,8 @@ class SqlLedger(LeaseHolder):
     begin_login = changes(access_sql.begin_login)
     see_login = writes(access_sql.see_login)
     end_login = changes(access_sql.end_login)
+    forget_logins = writes(purges.forget_logins)
+    forget_tokens = writes(purges.forget_tokens)
 
     # Operations
     operations = reads(operations_sql.list_operations)
@@ -321,7 +325,7 @@ class SqlLedger(LeaseHolder):
     # Requests over HTTP
     api_request = reads(api_requests_sql.get_request)
     request_of = reads(api_requests_sql.request_of_operation)
-    forget_requests = writes(api_requests_sql.forget_requests)
+    forget_requests = writes(purges.forget_requests)
 
     def end_request(self, key: RequestKey, end: Mapping[str, object]) -> None:
         """Keep the end of a request that changed something; nothing for one that did not."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import random
 import resource
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from unittest import mock
 
@@ -116,7 +118,11 @@ def test_another_user_finds_nothing(uploads: Uploads) -> None:
 
 @pytest.mark.parametrize("id_", ["../a", "", "0" * 31, "0" * 32 + "\n", "/etc/passwd", "lock"])
 def test_an_id_is_no_path(uploads: Uploads, id_: str) -> None:
-    uploads.begin()
+    found = asdict(uploads.begin()) | {"id": id_}
+    beyond = uploads.path / f"{id_}.json"
+    if id_.startswith("../"):
+        beyond.write_text(json.dumps(found))
+        beyond.with_suffix(".part").write_text("")
     with pytest.raises(NotFound):
         uploads.folder.discard("ada", id_)
 

@@ -7,8 +7,10 @@ import pytest
 from tests.unit.store.values import open_ledger
 from vgpumgr.access.token_secret import secret_digest
 from vgpumgr.model.actor import LoginMethod
+from vgpumgr.model.api_request import RequestKey, working_for
 from vgpumgr.model.credential import ApiToken, LoginSession
 from vgpumgr.model.errors import Conflict, NotFound
+from vgpumgr.model.quota import Quota
 from vgpumgr.model.role_binding import Role, RoleBinding
 from vgpumgr.store import SqlLedger
 
@@ -162,3 +164,45 @@ def test_no_secret_or_digest_of_one_is_in_the_trail(url: str) -> None:
     ledger.revoke_api_token("t-1")
     said = repr(ledger.audit())
     assert HASH not in said and HASH[::-1] not in said and SECRET not in said
+
+
+def test_ended_logins_are_forgotten_but_for_each_users_newest(url: str) -> None:
+    now = [10.0]
+    ledger = open_ledger(url, now=lambda: now[0])
+    for number in range(5):
+        ledger.begin_login(login(f"l-{number}", 10.0 + number), f"hash-{number}")
+    ledger.begin_login(login("other", user="bob"), "hash-other")
+    now[0] = 20.0
+    ledger.end_login("l-0", "logged out")
+    assert (ledger.forget_logins(20.0, 100), ledger.forget_logins(20.5, 100)) == (0, 1)
+    assert (ledger.forget_logins(1e9, 2), ledger.forget_logins(1e9, 2)) == (2, 1)
+    assert [each.id for each in ledger.login_sessions()] == ["l-4", "other"]
+    last = ledger.last_login("ada")
+    assert last is not None and last.groups == {"cad"}, "tokens of the user count for these"
+    assert len(ledger.audit(event="access.login")) >= 6, "the trail keeps who came in"
+
+
+def test_ended_tokens_are_forgotten(url: str) -> None:
+    ledger = open_ledger(url, now=lambda: 50.0)
+    for number in range(3):
+        ledger.add_api_token(token(f"t-{number}", f"n-{number}"), f"hash-{number}")
+    ledger.revoke_api_token("t-0")
+    assert (ledger.forget_tokens(50.0, 100), ledger.forget_tokens(51.0, 100)) == (0, 1)
+    assert (ledger.forget_tokens(100.0, 100), ledger.forget_tokens(101.0, 1)) == (0, 1)
+    assert len(ledger.api_tokens()) == 1
+
+
+def test_ended_requests_are_forgotten(url: str) -> None:
+    now = [10.0]
+    ledger = open_ledger(url, now=lambda: now[0])
+    keys = [RequestKey(user="ada", key=f"k-{number}", digest="d", endpoint="quota.set",
+                       attempt=f"a-{number}") for number in range(3)]  # fmt: skip
+    for number, key in enumerate(keys):
+        with working_for(key):
+            ledger.set_quota(Quota(tenant=f"t{number}"))
+    for key in keys[:2]:
+        ledger.end_request(key, {"answer": {}})
+    assert (ledger.forget_requests(10.0, 100), ledger.forget_requests(11.0, 1)) == (0, 1)
+    assert (ledger.forget_requests(11.0, 9), ledger.forget_requests(11.0, 9)) == (1, 0)
+    assert ledger.api_request("ada", "k-2") is not None, "its operation may go on"
+    assert ledger.forget_requests(11.0 + 31 * 86_400, 9) == 1

@@ -55,6 +55,8 @@ class EventKind(StrEnum):
     BACKUP_MADE = "backup-made"
     BACKUP_FAILED = "backup-failed"
     BACKUP_OVERDUE = "backup-overdue"
+    PURGED = "purged"
+    PURGE_FAILED = "purge-failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from vgpumgr.model.api_request import ApiRequest, RequestKey, current_request
@@ -94,8 +94,3 @@ def end_request(
     values = {"ended_at": now, "answer": text if len(text) <= _MOST else "{}"}
     where = (*_under(key.user, key.key), api_request.c.attempt == key.attempt)
     connection.execute(update(api_request).where(*where).values(values))
-
-
-def forget_requests(connection: Connection, before: float) -> int:
-    """Forget those that were begun before a time."""
-    return connection.execute(delete(api_request).where(api_request.c.begun_at < before)).rowcount

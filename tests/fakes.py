@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from tests.fake_helper import FakeHelper
 from tests.fake_libvirt import FakeDomains, FakeStorage
+from vgpumgr.model.console_ticket import ConsoleKind
 from vgpumgr.model.domain import (
     DomainFacts,
     DomainState,
@@ -285,7 +286,7 @@ class FakeHost:
             unknown=self.unknown,
         )
 
-    def console(self, domain: str, vm_id: str) -> Stream:
+    def console(self, domain: str, vm_id: str, kind: ConsoleKind = ConsoleKind.SCREEN) -> Stream:
         """A console at which nobody ever says anything."""
 
         def joined() -> FakeStream:

@@ -21,6 +21,8 @@ VERBS = {
     "map": "map.show",
     "plan": "vm.plan",
     "simulate": "simulate.run",
+    "vm connect": "vm.open-console",
+    "vm console": "vm.open-console",
 }
 """The endpoint that does what a command's verb says, where it has another name."""
 

@@ -47,6 +47,7 @@ READS = frozenset(
         "bookings",
         "logoff_moves",
         "tickets",
+        "ticket_of",
         "api_request",
         "version",
         "request_of",

@@ -23,6 +23,7 @@ COMMAND_PERMISSIONS: Mapping[str, Needs] = MappingProxyType(
         "vm reboot": Needs.VM_POWER,
         "vm delete": Needs.VM_DELETE,
         "vm connect": Needs.VM_CONSOLE,
+        "vm console": Needs.VM_CONSOLE,
         "vm migrate": Needs.VM_MIGRATE,
         "allocation list": Needs.VM_READ,
         "image list": Needs.IMAGE_READ,

@@ -19,6 +19,7 @@ from starlette.status import HTTP_405_METHOD_NOT_ALLOWED
 from vgpumgr import __version__
 from vgpumgr.access.permission import Permission
 from vgpumgr.api.body_limit import BodyLimit
+from vgpumgr.api.console_route import add_console_route
 from vgpumgr.api.incoming_call import PREFIX
 from vgpumgr.api.login_routes import add_login_routes
 from vgpumgr.api.problems import MEDIA_TYPE, FieldProblem, problem
@@ -69,6 +70,7 @@ def make_application(service: Service | None) -> FastAPI:
     _add_events(api, served)
     add_login_routes(api, served)
     add_upload_routes(api, served)
+    add_console_route(api, served)
     api.add_middleware(BodyLimit)
     _answer_errors(api)
     plain = api.openapi

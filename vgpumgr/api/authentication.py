@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fastapi import Request
+from fastapi.requests import HTTPConnection
 
 from vgpumgr.access.token_secret import looks_like_token
 from vgpumgr.model.errors import LoginRefused
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vgpumgr.identity.established import Established
 
 PEER = "vgpumgr.peer"
-"""Where the connection's peer is in a request's scope."""
+"""Where the connection's peer is in a request's scope, also of one that became a websocket."""
 LOGIN_COOKIE = "__Host-vgpumgr"
 """The cookie that holds a browser's session secret, or the API token that was typed in."""
 _BEARER = "bearer "
@@ -35,7 +35,7 @@ class Peer:
     reader: bool = False
 
 
-def authenticate(access: AccessControl, request: Request) -> Established:
+def authenticate(access: AccessControl, request: HTTPConnection) -> Established:
     """Who asks, with the grants of this moment; LoginRefused where that is not established."""
     peer: Peer = request.scope.get(PEER, Peer())
     address = address_of(request)
@@ -54,6 +54,11 @@ def authenticate(access: AccessControl, request: Request) -> Established:
     raise LoginRefused("not logged in", next="vgpumgr login, or show an API token")
 
 
+def shows_login(request: HTTPConnection) -> bool:
+    """Whether it shows anything that was to log it in: what is refused then may be a guess."""
+    return bool(request.headers.get("authorization") or request.cookies.get(LOGIN_COOKIE))
+
+
 def of_secret(access: AccessControl, secret: str, address: str) -> Established:
     """Whose API token or session it is; LoginRefused where it is none."""
     if looks_like_token(secret):
@@ -61,11 +66,11 @@ def of_secret(access: AccessControl, secret: str, address: str) -> Established:
     return access.logins.authenticate(secret, address)
 
 
-def _require_own_page(request: Request) -> None:
+def _require_own_page(request: HTTPConnection) -> None:
     """A browser shows its cookie, or its certificate, whichever page asks: what changes something
     must come from a page of ours. LoginRefused otherwise.
     """
-    if request.method in _SAFE or "sec-fetch-site" not in request.headers:
+    if request.scope.get("method", "GET") in _SAFE or "sec-fetch-site" not in request.headers:
         own = request.headers.get("origin") in {None, own_origin(request)}
     else:
         own = request.headers["sec-fetch-site"] in {"same-origin", "none"}
@@ -77,19 +82,20 @@ def _require_own_page(request: Request) -> None:
         )
 
 
-def _asked_by_address(request: Request) -> bool:
+def _asked_by_address(request: HTTPConnection) -> bool:
     """Whether the loopback is what was asked for, not some other name that leads there: a page
     from elsewhere could have such a name.
     """
     return (request.url.hostname or "") in {"127.0.0.1", "localhost"}
 
 
-def own_origin(request: Request) -> str:
+def own_origin(request: HTTPConnection) -> str:
     """The origin of our own pages, as the browser that asks names it."""
-    return f"{request.url.scheme}://{request.headers.get('host', '')}"
+    secure = request.url.scheme in {"https", "wss"}
+    return f"{'https' if secure else 'http'}://{request.headers.get('host', '')}"
 
 
-def shown_secret(request: Request) -> str:
+def shown_secret(request: HTTPConnection) -> str:
     """The secret that a request shows; LoginRefused where it is none."""
     shown = request.headers.get("authorization", "")
     if not shown.lower().startswith(_BEARER):
@@ -97,7 +103,7 @@ def shown_secret(request: Request) -> str:
     return shown[len(_BEARER) :].strip()
 
 
-def address_of(request: Request) -> str:
+def address_of(request: HTTPConnection) -> str:
     """Where a request came from; empty for this machine's socket."""
     peer: Peer = request.scope.get(PEER, Peer())
     return request.client.host if request.client and peer.uid is None else ""

@@ -10,6 +10,7 @@ import asyncio
 import socket
 import ssl
 import struct
+from functools import partial
 from typing import Any
 
 import h11
@@ -22,6 +23,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vgpumgr.api.authentication import PEER, Peer
 from vgpumgr.api.body_limit import is_upload
+from vgpumgr.api.console_websocket import ConsoleWebsocket
 from vgpumgr.api.problems import problem
 from vgpumgr.model.errors import Conflict, DeadlineExceeded, UsageError, VgpumgrError
 
@@ -106,6 +108,7 @@ class HttpConnection(H11Protocol):
         """Put the peer into the scope of every request of the connection."""
         super().connection_made(transport)
         app, peer = self.app, _peer(transport, self._readers)
+        self._peer = peer
 
         async def with_peer(scope: Any, receive: Any, send: Any) -> None:
             await app({**scope, PEER: peer}, receive, send)
@@ -128,6 +131,8 @@ class HttpConnection(H11Protocol):
         if self.transport.is_closing():
             return
         super().handle_events()
+        if self.transport.get_protocol() is not self:
+            return  # it became a websocket
         if self.conn.their_state is h11.IDLE:
             self._await("head", HEAD_S)
         elif self.conn.their_state is h11.SEND_BODY and self.conn.our_state is h11.DONE:
@@ -139,6 +144,14 @@ class HttpConnection(H11Protocol):
             self._await(None, 0.0)
         if self.conn.their_state is not h11.IDLE:
             self._open.busy(self)
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """It is a websocket from now on, and still one of the connections that are counted."""
+        self._await(None, 0.0)
+        self._open.busy(self)
+        made: Any = partial(ConsoleWebsocket, peer=self._peer, gone=lambda: self._open.remove(self))
+        self.ws_protocol_class = made
+        super().handle_websocket_upgrade(event)
 
     def on_response_complete(self) -> None:
         """It is idle again; what is left of a body is thrown away for a while."""

@@ -194,6 +194,7 @@ class IncomingCall:
             also={str(each): who.grants.scope(each) for each in self.endpoint.also},
             request=request,
             if_match=self.if_match or self.request.headers.get("if-match"),
+            caller=who if self.endpoint.secret else None,
         )
 
     def _found(self, call: EndpointCall) -> ApiRequest | None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from vgpumgr.api.connections import HttpConnection, OpenConnections
+from vgpumgr.api.console_websocket import MOST_MESSAGE, PING_S, ConsoleWebsocket
 from vgpumgr.api.service import Service
 from vgpumgr.api.tls_files import TlsFiles
 from vgpumgr.model.errors import Conflict, UsageError
@@ -156,7 +157,11 @@ def _config(
     return uvicorn.Config(
         application,
         http=connection,
-        ws="none",
+        ws=ConsoleWebsocket,
+        ws_max_size=MOST_MESSAGE,
+        ws_ping_interval=PING_S,
+        ws_ping_timeout=PING_S,
+        ws_per_message_deflate=False,
         loop="asyncio",
         lifespan="off" if tls is not None or readers else "on",
         proxy_headers=False,

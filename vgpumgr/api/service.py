@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from anyio import CapacityLimiter
 
-from vgpumgr.api.authentication import address_of, authenticate
+from vgpumgr.api.authentication import address_of, authenticate, shows_login
 from vgpumgr.api.live_answers import LiveAnswers
+from vgpumgr.api.open_consoles import OpenConsoles
 from vgpumgr.api.rate_limits import RateLimits
 from vgpumgr.api.token_bucket import TokenBucket
 from vgpumgr.api.trail_follower import TrailFollower
@@ -21,7 +22,7 @@ from vgpumgr.model.errors import AccessRefused, LoginRefused, NotPermitted, Vgpu
 from vgpumgr.model.history import AccessEvent
 
 if TYPE_CHECKING:
-    from fastapi import Request
+    from fastapi.requests import HTTPConnection
 
     from vgpumgr.access.permission import Permission
     from vgpumgr.app import App
@@ -42,6 +43,7 @@ class Service:
     def __init__(self, app: App, overrides: Mapping[str, str]) -> None:
         self.app = app
         self.workers = WorkerPool(overrides)
+        self.consoles = OpenConsoles(app, overrides)
         self.replaced = asyncio.Event()
         """Another ledger lies in the place of the one that was opened."""
         self.changes = TrailFollower(app.writable_ledger, self.replaced.set)
@@ -59,11 +61,13 @@ class Service:
         self.for_changes = CapacityLimiter(CHANGES_AT_ONCE)
         self.for_uploads = CapacityLimiter(UPLOADS_AT_ONCE)
         self.workers.start()
+        self.consoles.start()
         self.changes.start()
 
     def close(self) -> None:
         """Let running host calls end."""
         self.changes.close()
+        self.consoles.close()
         self.workers.close()
         self.app.close()
 
@@ -76,18 +80,19 @@ class Service:
 
         return set_it
 
-    def known(self, request: Request) -> Established:
+    def known(self, request: HTTPConnection) -> Established:
         """Who asks; LoginRefused, or TooManyRequests where that was refused very often."""
         try:
             return authenticate(self.app.access, request)
         except LoginRefused as error:
             address = address_of(request)
             self.refused(Actor(user="", address=address), error)
-            self.limits.count_login(address)
+            if shows_login(request):
+                self.limits.count_login(address)
             raise
 
     def admitted(
-        self, request: Request, permission: Permission | None, *, changes: bool
+        self, request: HTTPConnection, permission: Permission | None, *, changes: bool
     ) -> Established:
         """Who asks, and holds the permission somewhere; LoginRefused or AccessRefused."""
         who = self.known(request)

@@ -23,6 +23,7 @@ from vgpumgr.endpoints.answers import to_json
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import AnyEndpoint
 from vgpumgr.endpoints.registry import ENDPOINTS
+from vgpumgr.identity.established import Established
 from vgpumgr.model.actor import Actor, acting
 from vgpumgr.model.api_request import RequestKey, working_for
 from vgpumgr.model.codec import from_plain, to_plain
@@ -48,7 +49,8 @@ if TYPE_CHECKING:
 class EndpointCall:
     """One call of an endpoint, as the API tells a worker of it: ``scope`` is where the caller holds
     its permission, ``also`` where its other ones. ``request`` is the key of one that changes
-    something, ``if_match`` the tags that it takes the thing for.
+    something, ``if_match`` the tags that it takes the thing for. ``caller`` is who asks, for an
+    endpoint whose answer is secret.
     """
 
     endpoint: str
@@ -58,6 +60,7 @@ class EndpointCall:
     also: Mapping[str, Scope] = field(default_factory=dict)
     request: RequestKey | None = None
     if_match: str | None = None
+    caller: Established | None = None
 
 
 def carry_out(context: CallContext, call: EndpointCall) -> dict[str, Any]:
@@ -67,7 +70,8 @@ def carry_out(context: CallContext, call: EndpointCall) -> dict[str, Any]:
     endpoint = ENDPOINTS[call.endpoint]
     asked = from_plain(endpoint.asks, call.asked)
     also = {Permission(name): scope for name, scope in call.also.items()}
-    context = replace(context, scope=call.scope, also=also)
+    caller = context.caller or call.caller
+    context = replace(context, scope=call.scope, also=also, caller=caller)
     with acting(call.actor):
         if call.request is None:
             return _told(context, call, asked)

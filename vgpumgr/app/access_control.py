@@ -117,6 +117,23 @@ class AccessControl:
             Actor(user=name, method=LoginMethod.LOOPBACK, address=address),
         )
 
+    def of_login(self, shown: str) -> Established:
+        """Who a login is that was shown before (``shown_login``) and is in use, with what it may do
+        now; LoginRefused where it is not taken any more.
+        """
+        method, _, rest = shown.partition(":")
+        kind, _, user = rest.partition(":")
+        if method == LoginMethod.TOKEN:
+            return self.tokens.again(rest)
+        if not user:
+            return self.logins.again(rest)
+        if kind == "local":
+            found = self.accounts.again(user, LoginMethod(method))
+            if found is None:
+                raise LoginRefused(f"the account {user} is gone", next="log in again")
+            return self.of_principal(found)
+        return self.of_principal(Principal(user=user, method=LoginMethod(method)))
+
     def at_shell(self) -> Established:
         """The account that this process runs as."""
         return self.of_account(os.geteuid(), LoginMethod.SHELL)

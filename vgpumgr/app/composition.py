@@ -20,6 +20,7 @@ from vgpumgr.model.errors import NotFound
 
 if TYPE_CHECKING:
     from vgpumgr.app.access_control import AccessControl
+    from vgpumgr.app.console_tickets import ConsoleTickets
     from vgpumgr.app.fence_programs import Fences
     from vgpumgr.engine.images.upload_folder import UploadFolder
     from vgpumgr.engine.operations.expected_requests import ExpectedRequests, Weights
@@ -245,6 +246,13 @@ class App:
     def shown_access(self) -> AccessControl:
         """The same for reading: without a ledger no user has a role."""
         return self._access(self.ledger)
+
+    @cached_property
+    def console_tickets(self) -> ConsoleTickets:
+        """Console tickets of the API."""
+        from vgpumgr.app.console_tickets import ConsoleTickets
+
+        return ConsoleTickets(self.writable_ledger, self.access)
 
     def _access(self, ledger: Ledger) -> AccessControl:
         from vgpumgr.app.access_control import AccessControl

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from vgpumgr.endpoints.answers import from_json
@@ -22,6 +22,9 @@ from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result
 from vgpumgr.endpoints.uploads import SHOW_UPLOAD, UploadItem
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import HostUnreachable, OutcomeUnknown, UsageError, error_from
+
+if TYPE_CHECKING:
+    from vgpumgr.client.console_stream import ConsoleStream
 
 P = TypeVar("P")
 A = TypeVar("A")
@@ -149,6 +152,12 @@ class ApiClient:
             self.close()  # the rest of the body was not sent
             raise
         return from_json(SHOW_UPLOAD, whole).answer
+
+    def console(self, item: Mapping[str, Any]) -> ConsoleStream:
+        """The connection that a ticket is for, as :class:`ConsoleItem` tells it."""
+        from vgpumgr.client.console_stream import ConsoleStream
+
+        return ConsoleStream(self._address, item["path"], item["protocol"])
 
     def _end_of(
         self,

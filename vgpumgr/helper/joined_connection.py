@@ -33,9 +33,9 @@ def asked(line: bytes) -> dict[str, Any] | None:
     return request if isinstance(request, dict) and request.get("verb") == VERB else None
 
 
-def joined(request: Mapping[str, Any], system: System) -> tuple[Answer, socket.socket | None]:
+def joined(request: Mapping[str, Any], system: System) -> tuple[Answer, console.Connection | None]:
     """The answer, and the connection where there is one."""
-    made: list[socket.socket] = []
+    made: list[console.Connection] = []
 
     def work() -> Answer:
         arguments.known(request, ("verb", "args", "fleet"))
@@ -60,7 +60,7 @@ def serve(request: Mapping[str, Any], system: System) -> None:
             _join(connection)
 
 
-def _join(connection: socket.socket) -> None:
+def _join(connection: console.Connection) -> None:
     """Returns when the connection has ended, or whoever called us has."""
     threading.Thread(target=_from_stdin, args=(connection,), daemon=True).start()
     with suppress(OSError):
@@ -70,7 +70,7 @@ def _join(connection: socket.socket) -> None:
                 view = view[os.write(1, view) :]
 
 
-def _from_stdin(connection: socket.socket) -> None:
+def _from_stdin(connection: console.Connection) -> None:
     # Not through sys.stdin: a thread that waits in its buffer would hold up the end.
     with suppress(OSError):
         while piece := os.read(0, _PIECE):

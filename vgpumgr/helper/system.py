@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from vgpumgr.helper import allowed_programs, durable_files
+from vgpumgr.helper import allowed_programs, durable_files, terminals
 
 # linux/timex.h: TIME_ERROR is the state of a clock that nobody keeps; struct timex has 208 bytes.
 _TIME_ERROR = 5
@@ -115,6 +115,12 @@ class System:
     def dial(self, path: str, inside: str) -> socket.socket:
         """A connection to a unix socket below ``inside``, by the same rules; ENOTSOCK else."""
         return durable_files.dial(self._at(path), self._at(inside))
+
+    def terminal(self, path: str, pid: int) -> terminals.Terminal | socket.socket:
+        """A connection to the pseudoterminal whose other end the process has; EXDEV where it has
+        not, EBUSY while another is joined to it.
+        """
+        return terminals.attach(path, pid)
 
     def busy(self, path: str) -> bool:
         """Whether opening a VFIO group file says EBUSY; False when there is no such file."""

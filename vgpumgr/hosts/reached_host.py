@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from vgpumgr.hosts.facts.checked_helper import CheckedHelper
 from vgpumgr.hosts.host_probe import HostProbe
 from vgpumgr.hosts.libvirt_look import LibvirtLike
+from vgpumgr.model.console_ticket import ConsoleKind
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.host import HostFacts, Installed
 from vgpumgr.model.ports import Domains, Helper, Installation, Storage, Stream
 
-Consoles = Callable[[str, str], Stream]
+Consoles = Callable[[str, str, ConsoleKind], Stream]
 """``ports.Host.console`` of one host."""
 
 
@@ -68,11 +69,11 @@ class ReachedHost:
         """Its storage."""
         return self._libvirt().storage
 
-    def console(self, domain: str, vm_id: str) -> Stream:
-        """A connection to a domain's VNC server."""
+    def console(self, domain: str, vm_id: str, kind: ConsoleKind = ConsoleKind.SCREEN) -> Stream:
+        """A connection to a domain's VNC server or serial console."""
         if self._console is None:
             raise AssertionError(f"there is no way to reach a console of {self._name}")
-        return self._console(domain, vm_id)
+        return self._console(domain, vm_id, kind)
 
     def probe(self) -> HostFacts:
         """One helper call, and libvirt's lists where they may have changed."""
@@ -89,7 +90,7 @@ def unreachable(name: str, error: VgpumgrError) -> ReachedHost:
     def libvirt() -> LibvirtLike:
         raise error
 
-    def console(_domain: str, _vm_id: str) -> Stream:
+    def console(_domain: str, _vm_id: str, _kind: ConsoleKind) -> Stream:
         raise error
 
     return ReachedHost(

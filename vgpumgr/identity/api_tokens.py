@@ -78,6 +78,14 @@ class ApiTokens:
     def authenticate(self, secret: str, address: str = "") -> Established:
         """Who shows this token, with the grants it has at this moment; LoginRefused otherwise."""
         token = self.ledger.api_token(secret_digest(secret)) if looks_like_token(secret) else None
+        return self._taken(token, address)
+
+    def again(self, token_id: str) -> Established:
+        """Who showed the token of that id before; LoginRefused where it is not taken any more."""
+        tokens = self.ledger.api_tokens()
+        return self._taken(next((each for each in tokens if each.id == token_id), None), "")
+
+    def _taken(self, token: ApiToken | None, address: str) -> Established:
         if token is None:
             raise LoginRefused("the token is not known", next="vgpumgr token create")
         now = self.now()

@@ -33,6 +33,14 @@ def established(
     return Established(principal, grants, actor)
 
 
+def shown_login(who: Established) -> str:
+    """``token:ID``, ``browser:ID``, ``socket:local:root``: the same for the same login only, and no
+    secret.
+    """
+    actor = who.actor
+    return f"{actor.method}:{actor.credential or who.principal.subject}"
+
+
 def grants_of(ledger: AccessLedger, principal: Principal) -> Grants:
     """What the bindings of a principal give now."""
     return Grants.of(principal, ledger.role_bindings(principal.subjects))

@@ -12,6 +12,7 @@ from vgpumgr.access.principal import Principal
 from vgpumgr.model.actor import LoginMethod
 
 ROOT = 0
+_UID = "uid-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class LocalAccounts:
         try:
             name, groups = _name_and_groups(pwd.getpwuid(uid))
         except KeyError:
-            name, groups = f"uid-{uid}", frozenset()
+            name, groups = f"{_UID}{uid}", frozenset()
         return self._principal(uid, name, groups, method)
 
     def by_name(self, name: str, method: LoginMethod = LoginMethod.TOKEN) -> Principal | None:
@@ -36,6 +37,13 @@ class LocalAccounts:
             return None
         _, groups = _name_and_groups(account)
         return self._principal(account.pw_uid, name, groups, method)
+
+    def again(self, user: str, method: LoginMethod) -> Principal | None:
+        """The account that :meth:`by_uid` called so; None where it is gone."""
+        uid = user.removeprefix(_UID)
+        if uid != user and uid.isdecimal():
+            return self.by_uid(int(uid), method)
+        return self.by_name(user, method)
 
     def _principal(
         self, uid: int, name: str, groups: frozenset[str], method: LoginMethod

@@ -52,6 +52,15 @@ class LoginSessions:
         otherwise.
         """
         session = self.ledger.login_session(secret_digest(secret)) if secret else None
+        return self._taken(session, address)
+
+    def again(self, session_id: str) -> Established:
+        """Who logged in by the session of that id, which is in use; LoginRefused if it is over."""
+        sessions = self.ledger.login_sessions()
+        found = next((each for each in sessions if each.id == session_id), None)
+        return self._taken(found, found.address if found else "")
+
+    def _taken(self, session: LoginSession | None, address: str) -> Established:
         if session is None:
             raise LoginRefused("the session is not known", next="log in again")
         now = self.now()

@@ -5,6 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+TICKET_S = 30.0
+"""How long a ticket of the API waits for its viewer."""
+
+
+class ConsoleKind(StrEnum):
+    """What a viewer is connected to: the VM's screen (VNC), or its serial console."""
+
+    SCREEN = "screen"
+    SERIAL = "serial"
+
 
 class TicketState(StrEnum):
     """asked → open → connected → closed. What is closed stays as history."""
@@ -24,6 +34,10 @@ class ConsoleTicket:
     user). ``key`` and ``answer`` are public keys, the asker's and `serve`'s: what they make of
     them together, the password, is written nowhere. ``why`` says why it was closed; ``code`` is
     set where that was an error, and ``next`` what helps.
+
+    A ticket of the API has the ``digest`` of its secret, and is good until ``expires_at`` for the
+    ``login`` that asked for it and the VM in ``generation``; its ``machine`` is the process that
+    has the connection, and empty before.
     """
 
     id: str
@@ -34,6 +48,11 @@ class ConsoleTicket:
     key: str
     asked_at: float
     uids: tuple[int, ...] = ()
+    kind: ConsoleKind = ConsoleKind.SCREEN
+    digest: str = ""
+    login: str = ""
+    generation: int = 0
+    expires_at: float | None = None
     state: TicketState = TicketState.ASKED
     address: str = ""
     answer: str = ""
@@ -47,11 +66,14 @@ class ConsoleTicket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TicketMoved:
-    """A ticket goes from one state into another; refused where it is not in ``before`` any more."""
+    """A ticket goes from one state into another; refused where it is not in ``before`` any more.
+    ``machine`` is where it is used from then on, if not as before.
+    """
 
     ticket: str
     before: TicketState
     state: TicketState
+    machine: str = ""
     address: str = ""
     answer: str = ""
     code: str = ""

@@ -276,6 +276,9 @@ class Ledger(AccessLedger, RequestLedger, Protocol):
     def tickets(self, ids: Collection[str] = ()) -> tuple[ConsoleTicket, ...]:
         """Those that are not closed, the oldest first; of ``ids`` what is closed, too."""
 
+    def ticket_of(self, digest: str) -> ConsoleTicket | None:
+        """The ticket of the API whose secret has that digest, closed ones too."""
+
     def ask_ticket(self, ticket: ConsoleTicket) -> None:
         """Write down that somebody wants to connect."""
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from vgpumgr.model.console_ticket import ConsoleKind
+
 if TYPE_CHECKING:
     from vgpumgr.model.console_ticket import ConsoleProxyState
     from vgpumgr.model.domain import (
@@ -214,9 +216,9 @@ class Host(Protocol):
     def storage(self) -> Storage:
         """Its storage."""
 
-    def console(self, domain: str, vm_id: str) -> Stream:
-        """A connection of its own to the VNC server of a running domain that is ours: it lasts
-        until either end closes it. HostRefused: it is off, or has none.
+    def console(self, domain: str, vm_id: str, kind: ConsoleKind = ConsoleKind.SCREEN) -> Stream:
+        """A connection of its own to the VNC server, or the serial console, of a running domain
+        that is ours: it lasts until either end closes it. HostRefused: it is off, or has none.
         """
 
     def probe(self) -> HostFacts:

@@ -36,6 +36,9 @@ class Consoles(Protocol):
     def dial(self, path: str) -> socket.socket:
         """A connection to the VNC server that listens there."""
 
+    def terminal(self, path: str, pid: int) -> socket.socket:
+        """A connection to the pseudoterminal whose other end that QEMU has."""
+
 
 class SimSystem(System):
     """The seam over a simulated kernel. ``wait`` takes no time: the clock is put forward.
@@ -119,6 +122,10 @@ class SimSystem(System):
         """A connection to QEMU's socket below ``inside``."""
         _check_inside(path, inside)
         return self._consoles.dial(path)
+
+    def terminal(self, path: str, pid: int) -> socket.socket:
+        """A connection to the pseudoterminal of a guest's serial port."""
+        return self._consoles.terminal(path, pid)
 
     def busy(self, path: str) -> bool:
         """Whether a running domain has the VFIO group open."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import socket
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from vgpumgr.helper.verbs.console import Connection
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import Conflict, HostRefused, HostUnreachable, NotFound
 from vgpumgr.model.sim_fleet import SimFleet, SimHost
@@ -94,7 +94,7 @@ class SimulatedFleet:
 
     def joined(
         self, name: str, request: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], socket.socket | None]:
+    ) -> tuple[dict[str, Any], Connection | None]:
         """The answer to a request of the helper that joins, and the connection behind it."""
         host = self.host(name)
         with host.lock:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import socket
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,6 +16,7 @@ from vgpumgr.helper import claims, digests, fleets
 from vgpumgr.helper.dispatch import VERBS, answered, handle
 from vgpumgr.helper.joined_connection import joined
 from vgpumgr.helper.verbs import probe
+from vgpumgr.helper.verbs.console import Connection
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.host import Installed
@@ -154,7 +154,7 @@ class SimulatedHost:
                 lied["result"]["digests"] |= probe.part_digests(lied["result"])
         return lied
 
-    def joined(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], socket.socket | None]:
+    def joined(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], Connection | None]:
         """The helper's answer to a request that joins, and the connection behind it."""
         return joined(request, self._system)
 

@@ -215,6 +215,7 @@ class SqlLedger(LeaseHolder):
     images = reads(images_sql.list_images)
     retire_image = changes(images_sql.retire_image)
     tickets = reads(tickets_sql.list_tickets)
+    ticket_of = reads(tickets_sql.find_ticket)
     ask_ticket = changes(tickets_sql.ask_ticket, heard=True)
     move_tickets = changes(tickets_sql.move_tickets)
 

@@ -11,6 +11,7 @@ from anyio import to_thread
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
+from vgpumgr.api.authentication import LOGIN_COOKIE
 from vgpumgr.api.service import Service
 from vgpumgr.endpoints.registry import ENDPOINTS
 from vgpumgr.model.errors import AccessRefused, LoginRefused, NotFound, VgpumgrError
@@ -73,12 +74,16 @@ def bare_frame() -> dict[str, Any]:
 
 
 def to_login(request: Request) -> Response:
-    """The login, which comes back here; a script is told to load the page anew."""
+    """The login, which comes back here; a script is told to load the page anew. A cookie that is
+    not taken any more is not to be shown again.
+    """
     query = f"?{request.url.query}" if request.url.query else ""
     answer = to_page(f"/login?next={quote(request.url.path + query, safe='')}")
     if _FROM_SCRIPT in request.headers:
         answer = html("", 401)
         answer.headers["HX-Refresh"] = "true"
+    if LOGIN_COOKIE in request.cookies and request.method == "GET":
+        answer.delete_cookie(LOGIN_COOKIE, path="/", secure=True, httponly=True, samesite="lax")
     return answer
 
 

@@ -42,7 +42,7 @@ class _Screens:
     def open(self, _record: HostRecord) -> Any:
         return self
 
-    def console(self, domain: str, _vm_id: str) -> Stream:
+    def console(self, domain: str, _vm_id: str, _kind: object = None) -> Stream:
         near, far = socket.socketpair()
         vnc_consoles.serve_vnc(far, domain)
         return joined_helper.SocketProgram(near)

@@ -40,6 +40,8 @@ from vgpumgr.model.sim_fleet import SimFleet
 
 AWAY = "away"
 """The state folder of the client, which stays empty."""
+CONSOLES = frozenset({"pool connect", "vm connect", "vm console"})
+"""A process of its own joins these, which does not know the hosts in this one."""
 NOT_THERE = "this command works on the controller's own files"
 
 
@@ -85,6 +87,9 @@ class ServedProgram(Program):
         super().close()
 
     def _run(self, *args: str) -> Ran:
+        if _command(args) in CONSOLES:
+            self.local.add(_command(args))
+            return super()._run(*args)
         client = ("vgpumgr", "--state-dir", AWAY, "--server", f"unix:{self._socket}")
         ran = run_argv(*client, *args)
         if NOT_THERE not in ran.err:
@@ -98,6 +103,7 @@ class ServedProgram(Program):
         app = App(load_config(os.environ, Path.cwd(), overrides))
         service = Service(app, overrides)
         service.workers = ThreadWorkers(overrides)
+        service.consoles.process.start = lambda: None
         service.answers.answer = lambda _, make: LiveAnswer(
             make()
         )  # a second is longer here than a minute

@@ -12,22 +12,19 @@ from tests.unit.cli.served_program import ServedProgram
 from tests.unit.cli.test_transcripts import FLEET, GOLDEN
 
 # Commands (or all of a group) that are not carried out at a server, and why.
-_NOT_YET = "it is no endpoint yet"
 LOCAL = {
     "serve": "it is a controller itself",
     "sim": "a simulated fleet is this machine's",
+    **dict.fromkeys(
+        ("pool connect", "vm connect", "vm console"),
+        "another process joins consoles, and the hosts of a transcript are in this one",
+    ),
     "store": "it works on the files of a ledger",
     "auth test": "it tries the controller's settings",
     **dict.fromkeys(
         ("audit check", "audit checkpoint", "audit export", "audit key", "audit seal",
          "audit verify"),
         "the trail's seal and its key are files of the controller",
-    ),
-    **dict.fromkeys(
-        (
-            "pool connect", "vm connect",
-        ),
-        _NOT_YET,
     ),
 }  # fmt: skip
 

@@ -46,7 +46,7 @@ PLAIN = {
     "seal": "hash",
     "step": "task kind detail host",
     "task": "id operation vm_id vm host verb error peer",
-    "ticket": "id vm_id vm user machine key address answer code why next tenant",
+    "ticket": "id vm_id vm user machine key address answer code why next tenant digest login",
     "unit": "gpu_id kind allocation_id",
     "vm": "id name host definition tenant",
 }

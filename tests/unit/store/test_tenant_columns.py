@@ -93,6 +93,9 @@ def old(tmp_path: Path) -> Iterator[Path]:
         for index in ("ix_vm_name", "ix_queue_name", "ix_desktop_name", "audit_operation_event"):
             raw.execute(f"DROP INDEX {index}")
         raw.execute("CREATE INDEX ix_audit_operation ON audit (operation)")
+        raw.execute("DROP INDEX ix_ticket_digest")
+        for column in ("kind", "digest", "login", "generation", "expires_at"):
+            raw.execute(f"ALTER TABLE ticket DROP COLUMN {column}")
         for later in ("seal", "checkpoint"):
             raw.execute(f"DROP TABLE {later}")
         raw.execute("UPDATE meta SET schema_version = 14")

@@ -9,7 +9,7 @@ import click
 
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
-from vgpumgr.cli.commands.console import vm_connect
+from vgpumgr.cli.commands.console import vm_connect, vm_console
 from vgpumgr.cli.commands.vm_create import create, delete
 from vgpumgr.cli.options import Selector, refresh_option, selector_option
 from vgpumgr.cli.output import (
@@ -84,10 +84,10 @@ COLUMNS = (
 
 @click.group()
 def vm() -> None:
-    """VMs: create, list, show, xml, start, stop, reboot, connect, migrate, delete."""
+    """VMs: create, list, show, xml, start, stop, reboot, connect, console, migrate, delete."""
 
 
-for command in (vm_connect, create, delete, migrate):
+for command in (vm_connect, vm_console, create, delete, migrate):
     vm.add_command(command)
 
 

@@ -1,4 +1,6 @@
-"""The ``console`` verb: a connection to the VNC socket of a domain of the caller's fleet."""
+"""The ``console`` verb: a connection to the screen (VNC), or the serial console, of a domain of the
+caller's fleet.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,10 @@ from vgpumgr.helper import arguments, errors
 from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.system import System
+from vgpumgr.helper.terminals import Terminal
 
-TAKES = ("domain", "vm")
+TAKES = ("domain", "vm", "kind")
+SCREEN, SERIAL = "screen", "serial"
 
 # libvirt's record of a running domain, root's alone (qemu_domain.c: virDomainSaveStatus), and the
 # folder in which it makes a domain's sockets.
@@ -20,29 +24,61 @@ _MAX_CHARS = 4 << 20
 _MARK = "metadata/{https://vgpumgr.dev/v1}vm"
 
 
-def attach(call: Call) -> socket.socket:
+Connection = socket.socket | Terminal
+
+
+def attach(call: Call) -> Connection:
     """The connection; refused unless the domain runs and carries this fleet's mark of this VM."""
     name, vm = arguments.file_name(call.args, "domain"), arguments.identifier(call.args, "vm")
+    kind = call.args.get("kind", SCREEN)
+    if kind not in (SCREEN, SERIAL):
+        arguments.bad("kind", f"neither {SCREEN} nor {SERIAL}")
     if not call.system.root():
         why = "the helper runs without sudo"
         raise HelperError(errors.NOT_PERMITTED, "a console needs root", why)
-    domain = _running(call.system, name)
+    status, domain = _running(call.system, name)
     mark = domain.find(_MARK)
     if mark is None or (mark.get("fleet"), mark.get("id")) != (call.fleet, vm):
         why = "the running domain does not carry this fleet's mark of that VM"
         raise HelperError(errors.CLAIM_MISMATCH, f"{name} is not ours", why)
+    if kind == SERIAL:
+        return _serial(call.system, name, status, domain)
+    return _screen(call.system, name, domain)
+
+
+def _screen(system: System, name: str, domain: ElementTree.Element) -> Connection:
     path = _vnc_socket(domain)
     if not path.startswith(f"{SOCKETS}/"):
         why = f"it listens on {path}" if path else "it listens on no socket that libvirt made"
         raise HelperError(errors.REFUSED, f"{name} has no VNC console", why)
     try:
-        return call.system.dial(path, SOCKETS)
+        return system.dial(path, SOCKETS)
     except OSError as error:
         raise errors.from_effect(error, f"the VNC console of {name} does not answer") from error
 
 
-def _running(system: System, name: str) -> ElementTree.Element:
-    """The ``<domain>`` of libvirt's record."""
+def _serial(
+    system: System, name: str, status: ElementTree.Element, domain: ElementTree.Element
+) -> Connection:
+    """To the first serial port: QEMU's pseudoterminal, or its socket below libvirt's folder."""
+    port = domain.find("devices/serial")
+    kind = "" if port is None else port.get("type", "")
+    source = None if port is None else port.find("source")
+    path = "" if source is None else source.get("path", "")
+    pid = status.get("pid", "")
+    try:
+        if kind == "pty" and pid.isdecimal():
+            return system.terminal(path, int(pid))
+        if kind == "unix" and path.startswith(f"{SOCKETS}/"):
+            return system.dial(path, SOCKETS)
+    except OSError as error:
+        raise errors.from_effect(error, f"the serial console of {name} does not answer") from error
+    why = f"its serial port is of type {kind}" if kind else "it has no serial port"
+    raise HelperError(errors.REFUSED, f"{name} has no serial console", why)
+
+
+def _running(system: System, name: str) -> tuple[ElementTree.Element, ElementTree.Element]:
+    """libvirt's record, and the ``<domain>`` in it."""
     try:
         text = system.read(f"{STATUS}/{name}.xml")
     except FileNotFoundError:
@@ -54,13 +90,14 @@ def _running(system: System, name: str) -> ElementTree.Element:
         raise HelperError(errors.UNKNOWN, message, str(error)) from error
 
 
-def _domain(text: str) -> ElementTree.Element:
+def _domain(text: str) -> tuple[ElementTree.Element, ElementTree.Element]:
     if len(text) > _MAX_CHARS or "<!DOCTYPE" in text:
         raise ValueError("it is too long, or has a DOCTYPE")
-    domain = ElementTree.fromstring(text).find("domain")  # noqa: S314  root's file, no DOCTYPE
+    status = ElementTree.fromstring(text)  # noqa: S314  root's file, no DOCTYPE
+    domain = status.find("domain")
     if domain is None:
         raise ValueError("there is no <domain> in it")
-    return domain
+    return status, domain
 
 
 def _vnc_socket(domain: ElementTree.Element) -> str:

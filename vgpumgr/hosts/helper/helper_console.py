@@ -14,6 +14,7 @@ from vgpumgr.hosts.program_runner import (
     JoinedProgram,
     StartProgram,
 )
+from vgpumgr.model.console_ticket import ConsoleKind
 from vgpumgr.model.errors import (
     DeadlineExceeded,
     HostRefused,
@@ -36,7 +37,7 @@ class HelperConsole:
     timeout_s: float
     identity: Identity
 
-    def __call__(self, domain: str, vm_id: str) -> Stream:
+    def __call__(self, domain: str, vm_id: str, kind: ConsoleKind = ConsoleKind.SCREEN) -> Stream:
         """See ``ports.Host.console``."""
         if not self.launch.may_change:
             raise NotPermitted(
@@ -44,15 +45,18 @@ class HelperConsole:
                 why="it was enrolled without installing the helper",
                 next=f"vgpumgr host remove {self.host}, then host add without --no-install",
             )
+        args = {"domain": domain, "vm": vm_id}
+        if kind is not ConsoleKind.SCREEN:  # a helper from before knows no other
+            args["kind"] = kind.value
         request = {
             "verb": "console",
-            "args": {"domain": domain, "vm": vm_id},
+            "args": args,
             "fleet": self.identity()[0],
         }
         program = self.start(self.launch.argv)
         try:
             line, rest = self._asked(program, json.dumps(request).encode() + b"\n")
-            self._accepted(domain, line, program)
+            self._accepted(domain, kind, line, program)
         except BaseException:
             program.close()
             raise
@@ -85,14 +89,17 @@ class HelperConsole:
             next=f"vgpumgr host upgrade {self.host}   (if it is older than this vgpumgr)",
         )
 
-    def _accepted(self, domain: str, line: bytes, program: JoinedProgram) -> None:
+    def _accepted(
+        self, domain: str, kind: ConsoleKind, line: bytes, program: JoinedProgram
+    ) -> None:
         """What the helper refused is raised."""
         said = "" if line else program.complaint()
         try:
             result_of(self.host, CompletedProgram(0 if line else 1, line, said), self.launch)
         except HostRefused as refusal:
-            screen = "display: true or console: true in its file adds a screen"
-            refusal.next = refusal.next or f"vgpumgr vm show {domain}; {screen}"
+            screen = "; display: true or console: true in its file adds a screen"
+            more = screen if kind is ConsoleKind.SCREEN else ""
+            refusal.next = refusal.next or f"vgpumgr vm show {domain}{more}"
             raise
 
 

@@ -1,7 +1,8 @@
-"""The VNC consoles of running domains: libvirt's status files and a server such as QEMU's.
+"""The consoles of running domains: libvirt's status files, a VNC server such as QEMU's, and a guest
+at the serial port.
 
 RFB 3.8 (RFC 6143) without password, as QEMU's on a unix socket; the screen is colour bars,
-which a pressed key moves.
+which a pressed key moves. The guest prompts, and echoes what is typed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import posixpath
 import socket
 import struct
 import threading
+import zlib
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -147,6 +149,46 @@ class _Screen:
         return data
 
 
+_SERIAL_PIECE = 4096
+_NUMBERS = 100_000
+_INTERRUPT, _ERASE = b"\x03", b"\x7f"
+
+
+def terminal_of(domain: Domain) -> tuple[int, str]:
+    """The pid of a domain's QEMU, and its pseudoterminal."""
+    number = zlib.crc32(domain.needs.facts.name.encode()) % _NUMBERS
+    return _NUMBERS + number, f"/dev/pts/{number}"
+
+
+class SerialConsoles:
+    """Who is joined to which."""
+
+    def __init__(self) -> None:
+        self._joined: dict[str, socket.socket] = {}
+
+    def join(self, domain: Domain) -> socket.socket:
+        """A connection to the guest's serial port; EBUSY while there is another."""
+        name = domain.needs.facts.name
+        before = self._joined.get(name)
+        if before is not None and before.fileno() >= 0:
+            raise refusal(errno.EBUSY, terminal_of(domain)[1])
+        near, far = socket.socketpair()
+        domain.viewers.append(far)
+        self._joined[name] = far
+        threading.Thread(target=_echo, args=(far, name), name="sim-serial", daemon=True).start()
+        return near
+
+
+def _echo(connection: socket.socket, name: str) -> None:
+    """A shell that knows nothing but how to echo."""
+    prompt = f"{name}:~# ".encode()
+    with connection, suppress(OSError):
+        connection.sendall(prompt)
+        while piece := connection.recv(_SERIAL_PIECE):
+            echoed = piece.replace(_INTERRUPT, b"^C\r").replace(_ERASE, b"\b \b")
+            connection.sendall(echoed.replace(b"\n", b"").replace(b"\r", b"\r\n" + prompt))
+
+
 _SUFFIX = ".xml"
 
 
@@ -155,6 +197,7 @@ class VncConsoles:
 
     def __init__(self, domains: KnownDomains) -> None:
         self._domains = domains
+        self._serial = SerialConsoles()
 
     def keeps(self, path: str) -> bool:
         """Is it libvirt's record of a domain?"""
@@ -168,7 +211,13 @@ class VncConsoles:
         live = untrusted(domain.live, "domain")
         for listen in live.iterfind("devices/graphics[@type='vnc']/listen[@type='socket']"):
             listen.set("socket", _socket_path(domain))
-        status = etree.Element("domstatus", state="running", reason="booted")
+        pid, path = terminal_of(domain)
+        for port in live.iterfind("devices/serial[@type='pty']"):
+            source = port.find("source")
+            if source is None:
+                source = etree.SubElement(port, "source")
+            source.set("path", path)
+        status = etree.Element("domstatus", state="running", reason="booted", pid=str(pid))
         status.append(live)
         return etree.tostring(status, encoding="unicode")
 
@@ -181,6 +230,13 @@ class VncConsoles:
                 serve_vnc(far, domain.needs.facts.name)
                 return near
         raise refusal(errno.ENOENT, path)
+
+    def terminal(self, path: str, pid: int) -> socket.socket:
+        """A connection to a domain's serial port, for one at a time."""
+        for domain in self._domains.all():
+            if domain.running is not None and (pid, path) == terminal_of(domain):
+                return self._serial.join(domain)
+        raise refusal(errno.EXDEV, path)
 
 
 def _socket_path(domain: Domain) -> str:

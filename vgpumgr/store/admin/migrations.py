@@ -219,6 +219,19 @@ def _seals(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
+def _api_tickets(connection: Connection) -> None:
+    """Version 18: console tickets of the API."""
+    for statement in (
+        "ALTER TABLE ticket ADD COLUMN kind TEXT NOT NULL DEFAULT 'screen'",
+        "ALTER TABLE ticket ADD COLUMN digest TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE ticket ADD COLUMN login TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE ticket ADD COLUMN generation INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE ticket ADD COLUMN expires_at FLOAT",
+        "CREATE INDEX ix_ticket_digest ON ticket (digest)",
+    ):
+        connection.exec_driver_sql(statement)
+
+
 def _api_requests(connection: Connection) -> None:
     """Version 14: requests over HTTP that changed something."""
     for statement in (
@@ -251,6 +264,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         14: tenant_columns,
         15: name_indexes,
         16: _seals,
+        17: _api_tickets,
     }
 )
 

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, insert, or_, select, update
 from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.codec import printable
-from vgpumgr.model.console_ticket import ConsoleTicket, TicketMoved, TicketState
+from vgpumgr.model.console_ticket import ConsoleKind, ConsoleTicket, TicketMoved, TicketState
 from vgpumgr.model.errors import StaleGeneration
 from vgpumgr.store.ledger.audit_trail import Stamp, write
 from vgpumgr.store.schema import ticket, vm
@@ -42,8 +42,15 @@ def ask_ticket(connection: Connection, stamp: Stamp, asked: ConsoleTicket) -> No
     uids = ",".join(str(each) for each in asked.uids)
     tenant = connection.execute(select(vm.c.tenant).where(vm.c.id == asked.vm_id)).scalar()
     row = {**values, "state": asked.state.value, "uids": uids, "tenant": tenant or ""}
-    connection.execute(insert(ticket), [row])
-    write(connection, stamp, [_told(asked.state, asked.vm, f"for {asked.user}")])
+    connection.execute(insert(ticket), [{**row, "kind": asked.kind.value}])
+    kind = "" if asked.kind is ConsoleKind.SCREEN else f" ({asked.kind})"
+    write(connection, stamp, [_told(asked.state, asked.vm, f"for {asked.user}{kind}")])
+
+
+def find_ticket(connection: Connection, digest: str) -> ConsoleTicket | None:
+    """The ticket of the API whose secret has that digest, closed ones too."""
+    row = connection.execute(select(ticket).where(ticket.c.digest == digest)).first()
+    return ticket_of(row) if row is not None and digest else None
 
 
 def move_tickets(connection: Connection, stamp: Stamp, moves: Iterable[TicketMoved]) -> None:
@@ -53,6 +60,8 @@ def move_tickets(connection: Connection, stamp: Stamp, moves: Iterable[TicketMov
         values |= {"why": printable(each.why), _WHEN[each.state]: stamp.at}
         if each.state is TicketState.OPEN:
             values |= {"address": each.address, "answer": each.answer}
+        if each.machine:
+            values["machine"] = each.machine
         moved = (
             update(ticket)
             .where(ticket.c.id == each.ticket, ticket.c.state == each.before.value)
@@ -77,5 +86,6 @@ def _told(state: TicketState, name: str, detail: str) -> Row:
 def ticket_of(row: Any) -> ConsoleTicket:
     """The ticket of a whole row."""
     found = {name: getattr(row, name) for name in _NAMES}
-    uids = tuple(int(each) for each in row.uids.split(",") if each)
-    return ConsoleTicket(**{**found, "state": TicketState(row.state), "uids": uids})
+    found["uids"] = tuple(int(each) for each in row.uids.split(",") if each)
+    found |= {"state": TicketState(row.state), "kind": ConsoleKind(row.kind)}
+    return ConsoleTicket(**found)

@@ -29,7 +29,7 @@ from vgpumgr.store.schema.vm_tables import (
     vm,
 )
 
-SCHEMA_VERSION = 17
+SCHEMA_VERSION = 18
 
 __all__ = [
     "MEMORY",

@@ -65,9 +65,9 @@ def optional(name: str) -> Column[str | None]:
     return Column(name, Text)
 
 
-def integer(name: str) -> Column[int]:
+def integer(name: str, *, server_default: str | None = None) -> Column[int]:
     """A number that is always there."""
-    return Column(name, Number(name), nullable=False)
+    return Column(name, Number(name), nullable=False, server_default=server_default)
 
 
 def time(name: str) -> Column[float]:

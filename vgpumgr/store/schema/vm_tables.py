@@ -141,6 +141,11 @@ ticket = Table(
     text("next"),
     text("uids", server_default=""),
     of_tenant(),
+    text("kind", server_default="screen"),
+    text("digest", server_default="", index=True),
+    text("login", server_default=""),
+    integer("generation", server_default="0"),
+    end("expires_at"),
 )
 index_of_open(
     "ticket_open",

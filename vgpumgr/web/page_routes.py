@@ -74,7 +74,7 @@ def bare_frame() -> dict[str, Any]:
 
 
 def to_login(request: Request) -> Response:
-    """The login, which comes back here; a script is told to load the page anew. A cookie that is
+    """The login, which comes back here; a script is told to load the page again. A cookie that is
     not taken any more is not to be shown again.
     """
     query = f"?{request.url.query}" if request.url.query else ""

@@ -6,7 +6,7 @@ DEMO := .demo
 HOST := lab1
 SELECT := lab and not faults
 
-.PHONY: help setup demo demo-down quick test test-thorough lint types layers house check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed release-check golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hostile api-test hw-test clean
+.PHONY: help setup demo demo-down quick test test-thorough lint types layers house check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed release-check golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hostile api-test web-test hw-test clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -143,6 +143,10 @@ api-test: setup ## the HTTP API: its description, 10,000 repeated requests, 60 k
 	@$(PY) -m tests.api.kills > build/api-kills.json
 	@$(PY) -m tests.api.bad_days > build/api-bad-days.json
 	@$(PY) -m tests.api.described --examples 8
+
+web-test: setup ## the pages in a real browser: light and dark, by keyboard, axe, stories; screenshots in build/web
+	@tools/setup.sh test
+	@.venv/bin/pytest -q -n0 tests/web $(ARGS)
 
 hw-test: setup ## read-only checks of this machine's own GPUs
 	.venv/bin/pytest -q -n0 -m hw

@@ -41,12 +41,16 @@ class Answer:
 class ApiServer:
     """A running API. Called like ``Cli``, it runs a command at the server."""
 
-    def __init__(self, cli: Cli, tls: tuple[str, ...] = (), name: str = "api") -> None:
+    def __init__(
+        self, cli: Cli, tls: tuple[str, ...] = (), name: str = "api", *, loopback: bool = False
+    ) -> None:
         self.cli = cli
         self.port = _free_port() if tls else 0
+        self.reading_port = _free_port() if loopback else 0
         self.path = str(cli.state / f"{name}.sock")
         listen = ("--listen", f"127.0.0.1:{self.port}", *tls) if tls else ()
-        self.argv = ("--socket", self.path, *listen)
+        read = ("--loopback", str(self.reading_port)) if loopback else ()
+        self.argv = ("--socket", self.path, *listen, *read)
         self.start()
 
     def start(self) -> None:
@@ -58,6 +62,11 @@ class ApiServer:
     def url(self) -> str:
         """Where it listens with TLS."""
         return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def reading_url(self) -> str:
+        """Where a login is not needed to read."""
+        return f"http://127.0.0.1:{self.reading_port}"
 
     def _answers(self) -> bool:
         assert self.process.poll() is None, finish(self.process)
@@ -124,9 +133,11 @@ def _free_port() -> int:
 
 
 @contextmanager
-def serving_api(cli: Cli, tls: tuple[str, ...] = (), name: str = "api") -> Iterator[ApiServer]:
+def serving_api(
+    cli: Cli, tls: tuple[str, ...] = (), name: str = "api", *, loopback: bool = False
+) -> Iterator[ApiServer]:
     """A running API over the fleet of ``cli``; with the options ``tls`` also on the loopback."""
-    server = ApiServer(cli, tls, name)
+    server = ApiServer(cli, tls, name, loopback=loopback)
     try:
         yield server
     finally:

@@ -21,7 +21,7 @@ hypothesis.settings.load_profile("vgpumgr")
 
 sqltexts.share()
 
-BREADTH = ("e2e", "faults", "guards", "property", "race", "soak", "unit/benchmarks")
+BREADTH = ("e2e", "faults", "guards", "property", "race", "soak", "unit/benchmarks", "web")
 """Of these folders ``make test`` runs what is marked ``mainline``, the rest is thorough."""
 
 _NUMBERS = count()

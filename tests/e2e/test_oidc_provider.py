@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 import pytest
 
+from tests.npm import installed
 from vgpumgr.identity.oidc_http import OidcHttp
 from vgpumgr.identity.oidc_login import OidcLogin
 from vgpumgr.identity.oidc_provider import OidcSettings
@@ -30,13 +31,8 @@ SERVER = Path(__file__).with_name("oidc_provider.mjs")
 @pytest.fixture(scope="module")
 def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a provider that runs."""
-    if not (shutil.which("node") and shutil.which("npm")):
-        pytest.xfail("node and npm are not installed")
     folder = tmp_path_factory.mktemp("provider")
-    argv = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", PACKAGE]
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=120)
-    if done.returncode:
-        pytest.xfail(f"npm cannot install {PACKAGE}: {done.stderr[-200:]}")
+    installed(folder, PACKAGE)
     shutil.copy(SERVER, folder)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

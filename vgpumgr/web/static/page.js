@@ -35,7 +35,25 @@ if (live) {
   }, 5_000);
 }
 
-document.addEventListener("htmx:after:swap", () => localTimes(document));
+// What could not be read again is tried until it can be: no page stays as it was before a change.
+const AGAIN_MS = 2_000;
+let toCome = 0;
+
+function readAgain(event) {
+  const status = event.detail?.ctx?.response?.status ?? 0;
+  if (!live || event.target === live || (status > 0 && status < 500)) return;
+  isLost(true);
+  clearTimeout(toCome);
+  toCome = setTimeout(() => {
+    live.dispatchEvent(new Event("changed"));
+    live.dispatchEvent(new Event("again"));
+  }, AGAIN_MS);
+}
+
+document.addEventListener("htmx:error", readAgain);
+document.addEventListener("htmx:response:error", readAgain);
+
+document.addEventListener("htmx:after:swap", () => { isLost(false); localTimes(document); });
 localTimes(document);
 
 // Boxes in a list: one that ticks all.

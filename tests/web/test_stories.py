@@ -1,0 +1,104 @@
+"""What people do with the pages, from the login to the end."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Locator, expect
+
+from tests.apiserver import ApiServer
+from tests.e2e.support import Cli, until, vm
+from tests.web.visitor import Visitor
+
+
+def test_a_reader_sees_a_change_as_it_is_committed(visitor: Visitor, cli: Cli) -> None:
+    visitor.go("/map")
+    before = visitor.page.locator("#totals").inner_text()
+    cli.ok("apply", "-f", cli.documents(vm("live-a", "T4-8Q")))
+    expect(visitor.page.locator("#totals")).not_to_have_text(before)
+    expect(visitor.page.get_by_label(re.compile(r"live-a \(T4-8Q\)"))).to_be_visible()
+    cli.ok("vm", "delete", "live-a", "-y", "--force")
+    expect(visitor.page.locator("#totals")).to_have_text(before)
+    assert visitor.go("/ask/vm.stop?names=desk-b") == 403
+
+
+def test_a_vm_is_stopped_with_a_question_and_its_operation_is_watched(
+    operator: Visitor, cli: Cli
+) -> None:
+    page = operator.page
+    operator.go("/vms?q=desk-b")
+    page.get_by_role("link", name="desk-b").click()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("heading", name="Stop desk-b?")).to_be_visible()
+    page.get_by_label("By cutting the power").check()
+    page.get_by_role("button", name="Stop").click()
+    expect(page).to_have_url(re.compile("/operations/"))
+    expect(page.get_by_role("heading", name=re.compile("done"))).to_be_visible()
+    assert cli.ok("vm", "show", "desk-b", "-o", "json").json["power"] == "shutoff"
+    operator.go("/vms/desk-b")
+    cli.ok("vm", "start", "desk-b")
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+
+
+def test_a_screen_is_opened_and_comes_back_after_a_cut(
+    operator: Visitor, api: ApiServer, cli: Cli
+) -> None:
+    page = operator.page
+    operator.go("/vms/desk-a/screen")
+    expect(page.locator("#console-state")).to_have_text("Connected.")
+    picture = page.locator("#screen canvas")
+    until(lambda: _colours(picture) > 2, "a picture")
+    api.kill()
+    api.start()
+    expect(page.locator("#console-state")).to_have_text("Connected.", timeout=60_000)
+    until(lambda: _colours(picture) > 2, "a picture again")
+    events = [each["event"] for each in cli.items("audit", "list", "--vm", "desk-a")]
+    assert sum(each.startswith("ticket.") for each in events) >= 3, events
+
+
+def _colours(picture: Locator) -> int:
+    return int(picture.evaluate(_COUNT))
+
+
+_COUNT = """canvas => {
+  const {width, height} = canvas;
+  if (!width) return 0;
+  const data = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+  const found = new Set();
+  for (let at = 0; at < data.length; at += 4 * 997)
+    found.add(data[at] << 16 | data[at + 1] << 8 | data[at + 2]);
+  return found.size;
+}"""
+
+
+def test_a_serial_console_takes_keys(operator: Visitor) -> None:
+    page = operator.page
+    operator.go("/vms/desk-a/serial")
+    expect(page.locator("#console-state")).to_have_text("Connected.")
+    page.locator("#serial").press_sequentially("echo typed-here\n")
+    expect(page.locator("#serial")).to_contain_text("typed-here")
+
+
+def test_a_page_that_slept_is_brought_up_to_date(operator: Visitor, cli: Cli) -> None:
+    page = operator.page
+    operator.go("/vms/plain")
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    page.wait_for_timeout(500)
+    operator.expected = "Failed to fetch"
+    page.context.set_offline(True)
+    cli.ok("vm", "stop", "plain", "--force")
+    page.wait_for_timeout(1500)
+    page.context.set_offline(False)
+    expect(page.get_by_role("button", name="Start")).to_be_visible()
+    operator.faults[:] = [
+        each for each in operator.faults if "ERR_INTERNET_DISCONNECTED" not in each
+    ]
+    cli.ok("vm", "start", "plain")
+
+
+def test_who_logs_out_is_out(operator: Visitor) -> None:
+    page = operator.page
+    operator.go("/me")
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    assert page.context.cookies() == []

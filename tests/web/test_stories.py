@@ -48,6 +48,7 @@ def test_a_screen_is_opened_and_comes_back_after_a_cut(
     expect(page.locator("#console-state")).to_have_text("Connected.")
     picture = page.locator("#screen canvas")
     until(lambda: _colours(picture) > 2, "a picture")
+    operator.expected = ("WebSocket connection", "Failed to fetch")
     api.kill()
     api.start()
     expect(page.locator("#console-state")).to_have_text("Connected.", timeout=60_000)
@@ -84,7 +85,7 @@ def test_a_page_that_slept_is_brought_up_to_date(operator: Visitor, cli: Cli) ->
     operator.go("/vms/plain")
     expect(page.get_by_role("button", name="Stop")).to_be_visible()
     page.wait_for_timeout(500)
-    operator.expected = "Failed to fetch"
+    operator.expected = ("Failed to fetch",)
     page.context.set_offline(True)
     cli.ok("vm", "stop", "plain", "--force")
     page.wait_for_timeout(1500)

@@ -25,7 +25,7 @@ class Visitor:
         self.url = url
         self.number = next(_NUMBERS)
         self.faults: list[str] = []
-        self.expected = ""
+        self.expected: tuple[str, ...] = ()
         page.on("console", lambda said: self._console(said.type, said.text))
         page.on("pageerror", lambda error: self.faults.append(str(error)))
         page.on("request", lambda request: self._request(request.url))
@@ -58,7 +58,7 @@ class Visitor:
 
     def _console(self, kind: str, text: str) -> None:
         # A page that is not found is told of there too.
-        known = "Failed to load resource" in text or (self.expected and self.expected in text)
+        known = any(each in text for each in ("Failed to load resource", *self.expected))
         if kind in {"error", "warning"} and not known:
             self.faults.append(text)
 

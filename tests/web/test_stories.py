@@ -48,7 +48,7 @@ def test_a_screen_is_opened_and_comes_back_after_a_cut(
     expect(page.locator("#console-state")).to_have_text("Connected.")
     picture = page.locator("#screen canvas")
     until(lambda: _colours(picture) > 2, "a picture")
-    operator.expected = ("WebSocket connection", "Failed to fetch")
+    operator.expected = ("WebSocket connection", "Failed to fetch", "willReadFrequently")
     api.kill()
     api.start()
     expect(page.locator("#console-state")).to_have_text("Connected.", timeout=60_000)

@@ -47,9 +47,10 @@ class FleetMapPage:
         return html(text, secure=request.url.scheme == "https")
 
     def _page(self, call: PageCall, frame: dict[str, Any], words: Words) -> str:
-        whole = self._picture(call)
+        seen, whole = self._picture(call)
         shown = matching(whole, words)
         values = {
+            "seen": seen,
             "hosts": [each.html for each in shown.hosts.values()],
             "frozen": whole.frozen,
             "totals": totals(shown),
@@ -62,8 +63,8 @@ class FleetMapPage:
     async def live(
         self, request: Request, after: int = 0, last_event_id: Annotated[int, Header(ge=0)] = 0
     ) -> Response:
-        """Hosts that are drawn otherwise, as they change. Who comes back is sent the whole map
-        where there was a change meanwhile.
+        """Hosts that are drawn otherwise, as they change. Who comes back is sent all of them where
+        there was a change meanwhile.
         """
         call, words = PageCall(self._service, request), dict(request.query_params)
         await to_thread.run_sync(lambda: call.who.grants.require(Permission.FLEET_READ))
@@ -71,26 +72,26 @@ class FleetMapPage:
         return StreamingResponse(events, media_type="text/event-stream", headers=STREAM_HEADERS)
 
     async def _events(self, call: PageCall, words: Words, told: int) -> AsyncIterator[bytes]:
-        now = self._service.changes.end
-        yield event(now, "begun" if now == told else "again")
-        before = matching(await to_thread.run_sync(self._picture, call), words)
-        async for end in ends(self._service, call.request, now):
+        seen, whole = await to_thread.run_sync(self._picture, call)
+        before = matching(whole, words)
+        yield event(seen, "begun")
+        if seen != told:
+            yield event(seen, "", await to_thread.run_sync(_changes, before, FleetPicture()))
+        async for end in ends(self._service, call.request, seen):
             if not end:
                 yield ALIVE
                 continue
             try:
-                whole = await to_thread.run_sync(self._picture, call)
+                seen, whole = await to_thread.run_sync(self._picture, call)
             except VgpumgrError:
                 return  # the listener comes again
             shown = matching(whole, words)
-            if not shown.same_hosts(before):
-                yield event(end, "again")
-            elif text := await to_thread.run_sync(_partials, shown, before):
-                yield event(end, "", text)
+            if text := await to_thread.run_sync(_changes, shown, before):
+                yield event(seen, "", text)
             before = shown
             await asyncio.sleep(TOGETHER_S)
 
-    def _picture(self, call: PageCall) -> FleetPicture:
+    def _picture(self, call: PageCall) -> tuple[int, FleetPicture]:
         scope = call.who.grants.require(Permission.FLEET_READ)
         key = "*" if scope.is_all else " ".join(sorted(scope.tenants or ()))
 
@@ -101,12 +102,16 @@ class FleetMapPage:
         return self._pictures.at(key, self._service.changes.end, read)
 
 
-def _partials(shown: FleetPicture, before: FleetPicture) -> str:
-    """What is put in the place of what the page has; empty where all is the same."""
-    changed = list(shown.changed_since(before))
-    if not changed:
-        return ""
-    return render("map_changes.html", {"changed": changed, "totals": totals(shown)})
+def _changes(shown: FleetPicture, before: FleetPicture) -> str:
+    """What takes the place of what the page has, in the one stream so that it comes in order: hosts
+    that are drawn otherwise, all of them where there are others, and nothing where all is the same.
+    """
+    values: dict[str, Any] = {"totals": totals(shown), "changed": [], "hosts": None}
+    if not shown.same_hosts(before):
+        values["hosts"] = [each.html for each in shown.hosts.values()]
+        return render("map_changes.html", values)
+    values["changed"] = list(shown.changed_since(before))
+    return render("map_changes.html", values) if values["changed"] else ""
 
 
 def add_fleet_map(site: FastAPI, routes: PageRoutes) -> None:

@@ -61,9 +61,9 @@ class FleetPictures:
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[threading.Lock, list[tuple[int, FleetPicture]]]] = {}
 
-    def at(self, scope: str, end: int, read: Callable[[], Answer]) -> FleetPicture:
-        """The picture of a scope when the trail had come to ``end``, or later; ``read`` gives the
-        answer it is drawn from.
+    def at(self, scope: str, end: int, read: Callable[[], Answer]) -> tuple[int, FleetPicture]:
+        """The picture of a scope when the trail had come to ``end``, or later, and its number: of
+        one number there is one picture. ``read`` gives the answer it is drawn from.
         """
         with self._lock:
             lock, last = self._kept.setdefault(scope, (threading.Lock(), []))
@@ -71,7 +71,7 @@ class FleetPictures:
             if not last or last[0][0] < end:
                 before = last[0][1] if last else FleetPicture()
                 last[:] = [(end, draw(read(), before))]
-            return last[0][1]
+            return last[0]
 
 
 def matching(picture: FleetPicture, words: Mapping[str, str]) -> FleetPicture:

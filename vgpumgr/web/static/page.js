@@ -44,10 +44,7 @@ function readAgain(event) {
   if (!live || event.target === live || (status > 0 && status < 500)) return;
   isLost(true);
   clearTimeout(toCome);
-  toCome = setTimeout(() => {
-    live.dispatchEvent(new Event("changed"));
-    live.dispatchEvent(new Event("again"));
-  }, AGAIN_MS);
+  toCome = setTimeout(() => live.dispatchEvent(new Event("changed")), AGAIN_MS);
 }
 
 document.addEventListener("htmx:error", readAgain);

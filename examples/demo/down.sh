@@ -1,8 +1,11 @@
 #!/bin/bash
-# Stop the demo's simulated fleet and forget it.
+# Stop the demo's pages and simulated fleet, and forget it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export VGPUMGR_STATE_DIR="${VGPUMGR_DEMO_DIR:-$PWD/.demo}"
+if read -r pid _ 2>/dev/null <"$VGPUMGR_STATE_DIR/api.pid" && grep -qs vgpumgr "/proc/$pid/cmdline"; then
+  kill "$pid" || true
+fi
 if [ -x .venv/bin/vgpumgr ] && [ -d "$VGPUMGR_STATE_DIR" ]; then
   .venv/bin/vgpumgr sim down || true
 fi

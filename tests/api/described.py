@@ -19,7 +19,7 @@ from tests.e2e.support import host, new_cli, vm
 
 CONFIG = """
 [checks.positive_data_acceptance]
-expected-statuses = [200, 202, 400, 401, 403, 404, 409, 412, 422, 428, 502, 503, 504]
+expected-statuses = [200, 202, 400, 401, 403, 404, 409, 412, 413, 422, 428, 502, 503, 504]
 """
 CHECKS = (
     "not_a_server_error",

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 
 import pytest
 
+from tests.apiserver import serving_api
 from tests.e2e.support import Cli, host, new_cli, vm
+from vgpumgr.cli.commands.completion import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +88,40 @@ def test_a_ledger_that_is_none_disturbs_no_shell(cli: Cli) -> None:
     file.write_text("no ledger")
     words = ("vgpumgr", "--ledger", str(file), "vm", "start", "")
     assert offered("bash", words, dict(os.environ)) == set()
+
+
+def at(server: str, *typed: str) -> set[str]:
+    words = ("vgpumgr", "--server", server, *typed)
+    return offered("bash", words, dict(os.environ))
+
+
+KINDS = [
+    ("vm", "show"), ("host", "show"), ("gpu", "show"), ("image", "show"), ("pool", "show"),
+    ("operation", "show"), ("operation", "resume"), ("queue", "show"), ("quota", "set"),
+    ("booking", "delete"), ("token", "revoke"), ("auth", "session", "end"), ("role", "grant"),
+]  # fmt: skip
+
+
+def test_names_at_a_server_are_those_of_its_ledger(cli: Cli) -> None:
+    cli.ok("quota", "set", "blue", "--gpus", "2")
+    cli.ok("token", "create", "ci", "--role", "viewer")
+    cli.ok("role", "grant", "user:ada", "viewer")
+    with serving_api(cli) as api:
+        server = f"unix:{api.path}"
+        found = {typed: at(server, *typed, "") for typed in KINDS}
+        assert "default" in found["quota", "set"], "a tenant without a quota has a line, too"
+        found["quota", "set"] -= {"default"}
+        assert found == {typed: completed(cli, "bash", *typed, "") for typed in KINDS}
+        assert {typed for typed, names in found.items() if names} >= set(KINDS[:3])
+        api.process.send_signal(signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            assert at(server, "vm", "show", "") == set()
+            assert time.monotonic() - began < PATIENCE_S + 8
+        finally:
+            api.process.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize("server", ["unix:/nowhere", "https://127.0.0.1:1", "nocontext", "x:y"])
+def test_a_server_that_is_away_disturbs_no_shell(server: str) -> None:
+    assert at(server, "vm", "show", "") == set()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vgpumgr.engine.images.image_upload import ImageUpload
 
 FileName = Annotated[
-    str, ParameterLimits(min_length=1, max_length=255, pattern=r"^[^/\x00-\x1f\x7f]+$")
+    str, ParameterLimits(min_length=1, max_length=255, pattern=r"^[^/\x00-\x1f\x7f-\x9f]+$")
 ]
 Sha256 = Annotated[str, ParameterLimits(min_length=64, max_length=64, pattern="^[0-9a-f]{64}$")]
 Bytes = Annotated[int, ParameterLimits(ge=1, le=1 << 62)]

@@ -1,9 +1,12 @@
-"""Shell completion: the script of a shell, and the names that complete, from the ledger."""
+"""Shell completion: the script of a shell, and the names that complete, from the ledger or from
+the server at which commands are carried out.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -12,7 +15,11 @@ from vgpumgr.cli.command_context import Context
 from vgpumgr.cli.terminal import echo
 
 if TYPE_CHECKING:
+    from vgpumgr.client.api_client import ApiClient
     from vgpumgr.model.ledger import Ledger
+
+PATIENCE_S = 2.0
+"""How long a shell waits for the names of a server."""
 
 
 @click.command()
@@ -49,17 +56,58 @@ _NAMES: Mapping[str, Callable[[Ledger], Iterable[str]]] = {
 }
 
 
+# The list that has the names at a server, what of it is asked for, the key of a name in an item.
+_LISTS: Mapping[str, tuple[str, Mapping[str, object], str]] = {
+    "bookings": ("booking.list", {}, "name"),
+    "gpus": ("gpu.list", {}, "name"),
+    "hosts": ("host.list", {}, "name"),
+    "images": ("image.list", {}, "name"),
+    "open operations": ("operation.list", {"open": True}, "name"),
+    "operations": ("operation.list", {}, "name"),
+    "pools": ("pool.list", {}, "name"),
+    "queue": ("queue.list", {}, "name"),
+    "login sessions": ("auth.session.list", {}, "id"),
+    "subjects": ("role.list", {}, "subject"),
+    "tenants": ("quota.list", {}, "tenant"),
+    "tokens": ("token.list", {}, "id"),
+    "vms": ("vm.list", {}, "name"),
+}
+
+
+def _names_at(server: ApiClient, kind: str) -> list[str]:
+    """The names that a server has; none of one that does not answer at once."""
+    from vgpumgr.endpoints.registry import ENDPOINTS
+
+    name, asked, key = _LISTS[kind]
+    found: list[str] = []
+
+    def ask() -> None:
+        with suppress(Exception):
+            endpoint = ENDPOINTS[name]
+            items = server.call(endpoint, endpoint.asks(**asked)).answer["items"]
+            found.extend(str(each[key]) for each in items)
+
+    thread = threading.Thread(target=ask, daemon=True)  # it ends with the process
+    thread.start()
+    thread.join(PATIENCE_S)
+    return list(found)
+
+
 def completed(kind: str) -> Complete:
-    """What completes the names of ``kind``, a key of the table above, from the ledger, which is
-    only read; nothing where it cannot be read.
+    """What completes the names of ``kind``, a key of the tables above, from the server or the
+    ledger, which are only read; nothing where they cannot be.
     """
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         root, given = ctx.find_root().params, ctx.params.get(param.name or "")
         try:
-            overrides = {key: value for key, value in root.items() if isinstance(value, str)}
-            with closing(Context(overrides)) as context:
-                found = [str(name) for name in _NAMES[kind](context.app.ledger)]
+            given_root = {key: value for key, value in root.items() if isinstance(value, str)}
+            server = given_root.pop("server", "")
+            with closing(Context(given_root, server)) as context:
+                if context.server is not None:
+                    found = _names_at(context.server, kind)
+                else:
+                    found = [str(name) for name in _NAMES[kind](context.app.ledger)]
         except Exception:
             return []
         typed = set(given) if isinstance(given, tuple) else set()

@@ -79,8 +79,15 @@ def test_an_import_at_a_server_is_the_import(api: ApiServer) -> None:
         both = [run("image", "import", file, *args) for run in (api, api.cli)]
         assert (both[0].code, both[0].err) == (both[1].code, both[1].err)
         assert both[0].code
-    events = [each["event"] for each in api.cli.items("audit", "list")]
-    assert "image.upload-begun" in events
+    sent = _uploads_begun(api)
+    third, alone = api(*bring, "there"), api.cli(*bring, "here")
+    assert "nothing was copied" in third.err
+    assert (third.code, third.err) == (alone.code, alone.err.replace("here", "there"))
+    assert _uploads_begun(api) == sent > 0, "what every host has is not sent"
+
+
+def _uploads_begun(api: ApiServer) -> int:
+    return len([x for x in api.cli.items("audit", "list") if x["event"] == "image.upload-begun"])
 
 
 def _same(text: str, name: str) -> str:
@@ -187,8 +194,8 @@ def test_a_server_that_is_killed_gets_nothing_twice_but_what_was_not_durable(
     server = ApiClient(ServerAddress(path=api.path))
     with opened(path) as file:
         sha256 = hashlib.sha256(data).hexdigest()
-        sent = file_upload.FileUpload(server, lambda _: None)
-        id_ = sent.send(_Watched(file, heard), "killed.raw", sha256)
+        sent = file_upload.FileUpload(server)
+        id_ = sent.send(_Watched(file, heard), "killed.raw", sha256, lambda _: None)
     server.close()
     assert read == [0, 1, 2, 3, 4, 5, 4, 5, 6, 7]
     asked = {"name": "killed", "upload": id_, "format": "raw"}

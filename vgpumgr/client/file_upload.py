@@ -30,11 +30,11 @@ _PASSES = frozenset(
 
 
 class FileUpload:
-    """One file on its way; ``tell`` hears how far it has come."""
+    """One file on its way."""
 
-    def __init__(self, server: ApiClient, tell: Callable[[str], None]) -> None:
+    def __init__(self, server: ApiClient) -> None:
         self._server = server
-        self._tell = tell
+        self._tell: Callable[[str], None] = lambda _: None
         self._item: UploadItem | None = None
         self._told = 0
 
@@ -49,8 +49,11 @@ class FileUpload:
             "at the server"
         )
 
-    def send(self, file: ImageFile, name: str, sha256: str) -> str:
-        """Send what the server lacks of the file; the id of the whole upload."""
+    def send(self, file: ImageFile, name: str, sha256: str, tell: Callable[[str], None]) -> str:
+        """Send what the server lacks of the file; the id of the whole upload. ``tell`` hears how
+        far it has come.
+        """
+        self._tell = tell
         asked = FileToUpload(file=name, bytes=file.size, sha256=sha256)
         item = self._item = self._server.call(BEGIN_UPLOAD, asked).answer
         if 0 < item["offset"] < item["bytes"]:

@@ -18,19 +18,21 @@ from vgpumgr.model.image import VERSION
 from vgpumgr.model.vm import NAME
 
 if TYPE_CHECKING:
-    from vgpumgr.engine.images.image_copies import ImageFileFacts
+    from vgpumgr.engine.images.image_copies import ImageFileFacts, ImageImport
     from vgpumgr.engine.images.image_import import ImportReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageToImport:
-    """``upload`` is the id of a whole upload. ``version`` empty: the version with these bytes, or
-    the next number; ``hosts`` empty: every host that can have it. ``format`` is the file's: it is
-    never guessed.
+    """``upload`` is the id of a whole upload. Empty: the file's ``sha256`` is known already, and
+    its copies are where they are wanted; else it is refused as ``conflict.file-needed``.
+    ``version`` empty: the version with these bytes, or the next number; ``hosts`` empty: every host
+    that can have it. ``format`` is the file's: it is never guessed.
     """
 
     name: Annotated[str, ParameterLimits(min_length=1, max_length=63, pattern=f"^{NAME}$")]
-    upload: Name
+    upload: Annotated[str, ParameterLimits(max_length=255)] = ""
+    sha256: Annotated[str, ParameterLimits(pattern="^([0-9a-f]{64})?$")] = ""
     version: Annotated[str, ParameterLimits(max_length=63, pattern=f"^({VERSION})?$")] = ""
     format: Literal["qcow2", "raw", "iso"] = "qcow2"
     hosts: tuple[Name, ...] = ()
@@ -41,6 +43,8 @@ def import_image(context: CallContext, asked: ImageToImport) -> Result[ImageItem
     """Import an upload, which is gone once every copy is there."""
     from vgpumgr.engine.images.image_upload import DigestDiffers, require_digest
 
+    if not asked.upload:
+        return _import_known(context, asked)
     folder = context.app.uploads
     with folder.held(uploader(context), asked.upload) as (upload, path):
 
@@ -57,6 +61,12 @@ def import_image(context: CallContext, asked: ImageToImport) -> Result[ImageItem
     return done
 
 
+def _import_known(context: CallContext, asked: ImageToImport) -> Result[ImageItem]:
+    context.app.require_hosts()
+    with context.changing() as engine:
+        return _result(context, engine.import_known_image(_request(context, asked), asked.sha256))
+
+
 def import_file(
     context: CallContext,
     asked: ImageToImport,
@@ -66,10 +76,18 @@ def import_file(
     require: Callable[[ImageFileFacts], None] = lambda _: None,
 ) -> Result[ImageItem]:
     """Import a file of this machine; ``called`` is its name for people where that is another."""
+    context.app.require_hosts()
+    with context.changing() as engine:
+        done = engine.import_image(_request(context, asked, path, called), require)
+    return _result(context, done)
+
+
+def _request(
+    context: CallContext, asked: ImageToImport, path: str = "", called: str = ""
+) -> ImageImport:
     from vgpumgr.engine.images.image_copies import ImageImport
 
-    context.app.require_hosts()
-    request = ImageImport(
+    return ImageImport(
         path=path,
         called=called,
         name=asked.name,
@@ -79,8 +97,9 @@ def import_file(
         pool=asked.pool,
         most_bytes=context.app.config.image_max,
     )
-    with context.changing() as engine:
-        done = engine.import_image(request, require)
+
+
+def _result(context: CallContext, done: ImportReport) -> Result[ImageItem]:
     return Result(
         answer=image_of(context.reads, done.image),
         notes=_notes(done),

@@ -174,6 +174,7 @@ class Engine(EngineContext):
     booking_pool = bookings.serving
     book = bookings.book
     import_image = image_import.import_
+    import_known_image = image_import.import_known
     retire_image = image_retirement.retire
 
     # layouts

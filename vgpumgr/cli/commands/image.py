@@ -39,6 +39,7 @@ from vgpumgr.model.vm import NAME
 
 if TYPE_CHECKING:
     from vgpumgr.client.api_client import ApiClient
+    from vgpumgr.endpoints.endpoint import Result
 
 _ANY_SIZE = 1 << 62
 """The largest disk is a setting of the server."""
@@ -146,7 +147,6 @@ def import_(
     """
     asked = ImageToImport(
         name=name,
-        upload="",
         version=version or "",
         format=cast("Any", kind),
         hosts=tuple(dict.fromkeys(hosts)),
@@ -154,8 +154,7 @@ def import_(
     )
     path = os.path.abspath(file)  # noqa: PTH100  links stay: the step opens it again
     if context.server is not None:
-        asked = replace(asked, upload=_sent(context.server, path, asked))
-        done = carry_out(context, IMPORT_IMAGE, asked)
+        done = _import_there(context, context.server, path, asked)
     else:
         here = replace(IMPORT_IMAGE, work=lambda call, asked: import_file(call, asked, path))
         done = carry_out(context, here, asked, total=len(hosts) or len(context.app.ledger.hosts()))
@@ -163,24 +162,29 @@ def import_(
     finish(done)
 
 
-def _sent(server: ApiClient, path: str, asked: ImageToImport) -> str:
-    """The id of the upload of a file, once all of it is at the server. It is looked at here, too:
-    what the server would refuse is not sent.
+def _import_there(
+    context: Context, server: ApiClient, path: str, asked: ImageToImport
+) -> Result[ImageItem]:
+    """Import a file of this machine at a server, to which it is sent where the server needs it. It
+    is looked at here, too: what the server would refuse is not sent.
     """
     from vgpumgr.client.file_upload import FileUpload
     from vgpumgr.engine.images.image_copies import ImageImport
-    from vgpumgr.engine.images.image_import import examined
+    from vgpumgr.engine.images.image_import import FileNeeded, examined
     from vgpumgr.engine.steps.image_file import opened
 
-    upload: FileUpload | None = None
-    with telling(lambda: upload.next if upload is not None else "") as tell:
+    with telling(str) as tell:
         looked_at = ImageImport(
             path=path, name=asked.name, format=asked.format, most_bytes=_ANY_SIZE
         )
-        found = examined(looked_at, threading.Event(), tell)
-        upload = FileUpload(server, tell)
-        with opened(path) as file:
-            return upload.send(file, os.path.basename(path), found.sha256)  # noqa: PTH119
+        sha256 = examined(looked_at, threading.Event(), tell).sha256
+    try:
+        return carry_out(context, IMPORT_IMAGE, replace(asked, sha256=sha256))
+    except FileNeeded:
+        upload = FileUpload(server)
+        with telling(lambda: upload.next) as tell, opened(path) as file:
+            id_ = upload.send(file, os.path.basename(path), sha256, tell)  # noqa: PTH119
+    return carry_out(context, IMPORT_IMAGE, replace(asked, upload=id_))
 
 
 @image.command("list")

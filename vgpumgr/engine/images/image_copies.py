@@ -69,9 +69,9 @@ def _hosts(vm: VmRecord) -> frozenset[str]:
 class ImageImport:
     """An image file to import, and the hosts that get a copy of it.
 
-    ``path`` is the file's absolute path on this machine, ``called`` its name for people where that
-    is another; ``version`` empty: the version with these bytes, or the next; ``hosts`` empty: every
-    host that can have it.
+    ``path`` is the file's absolute path on this machine, empty where it is known and not here;
+    ``called`` is its name for people where that is another; ``version`` empty: the version with
+    these bytes, or the next; ``hosts`` empty: every host that can have it.
     """
 
     path: str

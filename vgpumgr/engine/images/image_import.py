@@ -20,8 +20,8 @@ from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.steps.image_file import Digest, opened
 from vgpumgr.engine.steps.step import TOLD_EVERY
-from vgpumgr.image_inspection import inspect
-from vgpumgr.model.errors import Interrupted, NotFound
+from vgpumgr.image_inspection import Inspected, inspect
+from vgpumgr.model.errors import Conflict, Interrupted, NotFound
 from vgpumgr.model.formats import size_words
 from vgpumgr.model.image import ImageRecord, split_reference
 from vgpumgr.model.operation import OF_IMAGES
@@ -41,6 +41,12 @@ class ImportReport:
     alike: tuple[str, ...] = ()
 
 
+class FileNeeded(Conflict):
+    """An image is to be copied to hosts, and its file is not on this machine."""
+
+    code = "conflict.file-needed"
+
+
 def import_(
     context: EngineContext,
     request: ImageImport,
@@ -51,11 +57,37 @@ def import_(
     BadImage for a file that is no image of the declared format; Conflict where the version is
     known as another file, or a named host cannot take it. ``require`` may refuse what was found.
     """
-    for name in request.hosts:
-        context.ledger.host(name)
+    _require_known(context, request.hosts)
     found = examined(request, context.stop, context.tell)
     require(found)
+    return _imported(context, request, found)
 
+
+def import_known(context: EngineContext, request: ImageImport, sha256: str) -> ImportReport:
+    """The same without the file, which has that digest; FileNeeded where a copy is to be made."""
+    _require_known(context, request.hosts)
+    for each in context.ledger.images():
+        same = (each.name, each.format, each.sha256) == (request.name, request.format, sha256)
+        if same and each.retired_at is None:
+            inspected = Inspected(
+                format=each.format, virtual_bytes=each.virtual_bytes, file_bytes=each.file_bytes
+            )
+            return _imported(context, request, ImageFileFacts(inspected=inspected, sha256=sha256))
+    raise _file_needed(request, "no image of that name has its content")
+
+
+def _require_known(context: EngineContext, hosts: Iterable[str]) -> None:
+    for name in hosts:
+        context.ledger.host(name)
+
+
+def _file_needed(request: ImageImport, why: str) -> FileNeeded:
+    return FileNeeded(
+        f"the file of {request.name} is needed", why=why, next="upload it: POST /v1/uploads"
+    )
+
+
+def _imported(context: EngineContext, request: ImageImport, found: ImageFileFacts) -> ImportReport:
     def attempt() -> ImportReport:
         context.refresh_all(request.hosts)
         view, opening = context.view(), context.opening()
@@ -65,6 +97,8 @@ def import_(
             image = chosen_version(request, found, view.images, opening)
         hosts, left_out = targets(context, view, request, image)
         is_new = all(each.id != image.id for each in view.images)
+        if hosts and not request.path:
+            raise _file_needed(request, f"{image.reference} is not on {', '.join(hosts)}")
         start = reservation(image, hosts, request, opening, is_new=is_new)
         outcome = operation_lifecycle.begin(context, start)
         return ImportReport(

@@ -34,6 +34,15 @@ def scheduled_purges(app: App, emit: Emit) -> Iterator[None]:
         thread.join(_END_S)
 
 
+def purge_uploads(app: App) -> int:
+    """Remove uploads that were sent no further; how many. The trail names their users."""
+    gone = app.uploads.purge()
+    for each in gone:
+        why = f"{each.name} of {each.user}: kept for too long"
+        app.writable_ledger.record_upload(UploadEvent.DISCARDED, why)
+    return len(gone)
+
+
 class PurgeSchedule:
     """Forgets requests, logins and tokens of the ledger, and uploads of this machine."""
 
@@ -69,7 +78,7 @@ class PurgeSchedule:
 
     def round(self) -> None:
         """Purge once."""
-        gone = {"upload": self._uploads()}
+        gone = {"upload": purge_uploads(self._app)}
         ledger = self._app.writable_ledger
         if ledger.claim(CLAIM):
             now = self._now()
@@ -90,12 +99,3 @@ class PurgeSchedule:
             if some < AT_ONCE:
                 break
         return gone
-
-    def _uploads(self) -> int:
-        """Those that were sent no further; the trail names the user."""
-        gone = self._app.uploads.purge()
-        for each in gone:
-            self._app.writable_ledger.record_upload(
-                UploadEvent.DISCARDED, f"{each.name} of {each.user}: kept for too long"
-            )
-        return len(gone)

@@ -14,6 +14,7 @@ from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result
 from vgpumgr.endpoints.shapes import ItemList, Name, Nothing, Time
 from vgpumgr.model.actor import current_actor
+from vgpumgr.model.api_request import working_for
 from vgpumgr.model.formats import size_words
 from vgpumgr.model.history import UploadEvent
 
@@ -78,8 +79,11 @@ def upload_item(context: CallContext, upload: ImageUpload) -> UploadItem:
 
 def begin_upload(context: CallContext, asked: FileToUpload) -> Result[UploadItem]:
     """The same file of the same user goes on where it was."""
+    from vgpumgr.app.purge_schedule import purge_uploads
+
     folder = context.app.uploads
-    folder.purge()
+    with working_for(None):
+        purge_uploads(context.app)
     found, new = folder.begin(uploader(context), asked.file, asked.bytes, asked.sha256)
     if new:
         context.app.writable_ledger.record_upload(UploadEvent.BEGUN, upload_text(found))

@@ -73,8 +73,8 @@ def current_request() -> RequestKey | None:
 
 
 @contextmanager
-def working_for(key: RequestKey) -> Iterator[None]:
-    """The first change that is written inside carries the request's key."""
+def working_for(key: RequestKey | None) -> Iterator[None]:
+    """The first change that is written inside carries the request's key; None: it is for none."""
     token = _CURRENT.set(key)
     try:
         yield

@@ -13,7 +13,9 @@ import click
 import pytest
 
 from tests.unit.cli.transcripts import commands
+from vgpumgr.cli.commands import completion
 from vgpumgr.cli.root import COMMANDS, SECTIONS, root
+from vgpumgr.endpoints.registry import ENDPOINTS
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "cli"
 NOT_TYPED = {
@@ -84,6 +86,11 @@ def test_a_shell_completes_each_name(path: tuple[str, ...]) -> None:
             named = f"{' '.join(path)} {each.name}"
             completes = each._custom_shell_complete is not None
             assert completes or named in NOT_COMPLETED, f"give it shell_complete: {named}"
+
+
+def test_what_completes_from_a_ledger_completes_at_a_server() -> None:
+    assert completion._LISTS.keys() == completion._NAMES.keys()
+    assert {name for name, _, _ in completion._LISTS.values()} <= set(ENDPOINTS)
 
 
 @EACH

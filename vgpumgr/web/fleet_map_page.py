@@ -44,7 +44,7 @@ class FleetMapPage:
             text = await to_thread.run_sync(self._page, call, frame, words)
         except VgpumgrError as error:
             return error_page(error, frame)
-        return html(text, secure=request.url.scheme == "https")
+        return html(text, request=request)
 
     def _page(self, call: PageCall, frame: dict[str, Any], words: Words) -> str:
         seen, whole = self._picture(call)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Mapping
 from typing import Any
 
+from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from starlette.status import HTTP_303_SEE_OTHER
 
@@ -21,12 +23,23 @@ PAGE_HEADERS = {
     "Referrer-Policy": "same-origin",
 }
 HSTS = "max-age=31536000"
+WORTH_PACKING = 16 << 10
 
 
-def html(text: str, status: int = 200, *, secure: bool = False) -> Response:
-    """A page; ``secure``: it came over TLS, and is to be asked for by nothing else."""
-    headers = PAGE_HEADERS | ({"Strict-Transport-Security": HSTS} if secure else {})
-    return HTMLResponse(text, status_code=status, headers=headers)
+def html(text: str, status: int = 200, request: Request | None = None) -> Response:
+    """A page; of the ``request`` it is seen whether it came over TLS, and is to be asked for by
+    nothing else, and whether a long page may be packed.
+    """
+    headers = dict(PAGE_HEADERS)
+    if request is None:
+        return HTMLResponse(text, status_code=status, headers=headers)
+    if request.url.scheme == "https":
+        headers["Strict-Transport-Security"] = HSTS
+    data = text.encode()
+    if len(data) >= WORTH_PACKING and "gzip" in request.headers.get("accept-encoding", ""):
+        headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+        data = gzip.compress(data, compresslevel=1)
+    return HTMLResponse(data, status_code=status, headers=headers)
 
 
 def to_page(path: str) -> Response:

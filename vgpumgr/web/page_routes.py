@@ -48,7 +48,7 @@ class PageRoutes:
             text = await to_thread.run_sync(lambda: render(page.template, values))
         except VgpumgrError as error:
             return error_page(error, frame)
-        return html(text, secure=request.url.scheme == "https")
+        return html(text, request=request)
 
     def frame(self, call: PageCall, section: str, title: str) -> dict[str, Any]:
         """What the frame of a page shows. What a script asks for is put into a page that has one

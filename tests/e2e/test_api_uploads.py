@@ -161,6 +161,25 @@ def _begin_to_send(api: ApiServer, id_: str, length: int) -> socket.socket:
     return connection.sock
 
 
+def test_a_server_that_is_told_to_end_ends_at_once_and_keeps_what_came(api: ApiServer) -> None:
+    data = raw(3 * MIB)
+    id_ = begun(api, data, "ended.raw")
+    sender = _begin_to_send(api, id_, len(data))
+    sender.sendall(data[: 2 * MIB])
+    until(lambda: append(api, id_, 0, b"x").status == 409, "the first to hold it")
+    began = time.monotonic()
+    ended = api.end()
+    assert (ended.code, "Traceback" in ended.err) == (0, False), ended.err
+    assert time.monotonic() - began < 20, "it does not wait for the rest"
+    assert sender.recv(100).startswith(b"HTTP/1.1 503")
+    sender.close()
+    api.start()
+    at = _offset(api, id_)
+    assert at > MIB
+    assert append(api, id_, at, data[at:]).body["offset"] == 3 * MIB
+    api.ask("DELETE", f"/v1/uploads/{id_}")
+
+
 @dataclass(frozen=True, slots=True)
 class _Watched:
     """A file of which it is told where it is read."""

@@ -25,7 +25,7 @@ from vgpumgr.api.authentication import PEER, Peer
 from vgpumgr.api.body_limit import is_upload
 from vgpumgr.api.console_websocket import ConsoleWebsocket
 from vgpumgr.api.problems import problem
-from vgpumgr.model.errors import Conflict, DeadlineExceeded, UsageError, VgpumgrError
+from vgpumgr.model.errors import Conflict, DeadlineExceeded, Interrupted, UsageError, VgpumgrError
 
 HEAD_S, BODY_S = 20.0, 60.0
 """How long a request's line with its headers, and then its body, may take to come."""
@@ -176,6 +176,18 @@ class HttpConnection(H11Protocol):
         if self._stuck is not None:
             self._stuck.cancel()
             self._stuck = None
+
+    def shutdown(self) -> None:
+        """The server ends: an upload ends where it is, and is continued later."""
+        if self.conn.their_state is h11.SEND_BODY and is_upload(self.cycle.scope):
+            told = Interrupted(
+                "the server ends",
+                why="what came of the upload is kept",
+                next="look how far it has come, and send the rest",
+            )
+            self.refuse(told, HTTP_503_SERVICE_UNAVAILABLE)
+        else:
+            super().shutdown()
 
     def _await(self, what: object, longest_s: float) -> None:
         """Something is to come within a time, however few bytes come."""

@@ -191,12 +191,13 @@ def test_the_disk_is_never_filled(uploads: Uploads) -> None:
     with mock.patch.object(os, "statvfs", lambda _: disk):
         with pytest.raises(UploadsFull, match="disk of uploads is full"):
             uploads.begin(10, name="other.raw")  # the rest of the first would not come
-        with mock.patch.object(upload_folder, "SYNC_BYTES", 1):
-            assert uploads.send(id_, 0, 100).offset == 100
-            disk.f_bavail = 4
-            with pytest.raises(UploadsFull):
-                uploads.send(id_, 100, 200)
-    assert uploads.folder.upload("ada", id_).offset == 200, "what came is kept"
+        writer = uploads.folder.writer("ada", id_, 0)
+        writer.write(DATA[:100])
+        disk.f_bavail = 4
+        with pytest.raises(UploadsFull):
+            writer.write(DATA[100:200])
+        writer.close()
+    assert uploads.folder.upload("ada", id_).offset == 100, "what came is kept"
 
 
 @pytest.mark.usefixtures("short_files")

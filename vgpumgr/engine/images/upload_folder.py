@@ -161,16 +161,16 @@ class UploadFolder:
                 path.unlink(missing_ok=True)
             self._sync()
 
-    def require_free(self, wanted: int = 0) -> None:
+    def require_free(self, wanted: int) -> None:
         """UploadsFull where the file system would have less left than it should."""
         found = os.statvfs(self._folder)
         free = found.f_bavail * found.f_frsize
         reserve = min(RESERVE_BYTES, int(found.f_blocks * found.f_frsize * RESERVE_SHARE))
         if free - wanted < reserve:
-            needed = f", {size_words(wanted)} are to come" if wanted else ""
+            sizes = size_words(free), size_words(wanted), size_words(reserve)
             raise UploadsFull(
                 "the disk of uploads is full",
-                why=f"{size_words(free)} are free{needed}, {size_words(reserve)} stay free",
+                why="{} are free, {} come, {} stay free".format(*sizes),
                 next="make room on the controller, or discard uploads: GET /v1/uploads",
             )
 
@@ -314,11 +314,10 @@ class UploadWriter:
                 next="begin an upload of the right length: POST /v1/uploads",
             )
         with disk_errors():
+            self._folder.require_free(len(piece))  # what came can then be kept
             self._put(piece)
         if self._at - self.upload.offset >= SYNC_BYTES:
             self._keep()
-            with disk_errors():
-                self._folder.require_free()
 
     def _put(self, piece: bytes) -> None:
         """Write it, but for blocks of zeros: nothing was written where they are, which stays so."""

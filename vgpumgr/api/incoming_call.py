@@ -68,14 +68,15 @@ class IncomingCall:
     async def read(self) -> dict[str, Any]:
         """The newest answer of a read as JSON; raises what the endpoint raises."""
         if self.endpoint.runs is Runs.LEDGER:
-            return await to_thread.run_sync(self._read_here)
+            return await to_thread.run_sync(self.read_here)
         answer = await self.answer_in_worker(0.0)
         whole: dict[str, Any] = json.loads(bytes(answer.body))
         if answer.status_code >= HTTP_400_BAD_REQUEST:
             raise error_from(whole)
         return whole
 
-    def _read_here(self) -> dict[str, Any]:
+    def read_here(self) -> dict[str, Any]:
+        """The same in this thread, of an endpoint that reads the ledger alone."""
         who = self._admitted()
         context, call = CallContext(app=self.service.app, caller=who), self._call(who)
         if self.endpoint.personal:

@@ -6,22 +6,26 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from anyio import from_thread, to_thread
+from anyio import to_thread
 from fastapi import FastAPI, Header, Request
 from fastapi.responses import Response, StreamingResponse
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.model.errors import LoginRefused, VgpumgrError
-from vgpumgr.web.fleet_picture import FleetPicture, FleetPictures, matching, models, totals
+from vgpumgr.web.fleet_picture import FleetPicture, matching, models, totals
 from vgpumgr.web.html_answers import error_page, html
 from vgpumgr.web.live_routes import ALIVE, STREAM_HEADERS, ends, event
 from vgpumgr.web.page_call import PageCall
 from vgpumgr.web.page_routes import PageRoutes, to_login
 from vgpumgr.web.rendering import render
+from vgpumgr.web.shared_pictures import SharedPictures
 
 TOGETHER_S = 0.1
 """Changes within so long are shown at once."""
+FILTERS = ("host", "model", "only")
+"""What the map may be narrowed by, in its address."""
 Words = dict[str, str]
+NumberedPicture = tuple[int, FleetPicture]
 
 
 class FleetMapPage:
@@ -30,7 +34,7 @@ class FleetMapPage:
     def __init__(self, routes: PageRoutes) -> None:
         self._routes = routes
         self._service = routes.service
-        self._pictures = FleetPictures()
+        self._pictures = SharedPictures()
 
     async def show(self, request: Request) -> Response:
         """The whole page, as the filter in its address says."""
@@ -41,24 +45,12 @@ class FleetMapPage:
             return to_login(request)
         frame = self._routes.frame(call, "Map", "Map")
         try:
-            text = await to_thread.run_sync(self._page, call, frame, words)
+            seen, whole = await self._picture(call)
+            values = {**frame, "seen": seen, "query": request.url.query}
+            text = await to_thread.run_sync(_page, values, whole, words)
         except VgpumgrError as error:
             return error_page(error, frame)
         return html(text, request=request)
-
-    def _page(self, call: PageCall, frame: dict[str, Any], words: Words) -> str:
-        seen, whole = self._picture(call)
-        shown = matching(whole, words)
-        values = {
-            "seen": seen,
-            "hosts": [each.html for each in shown.hosts.values()],
-            "frozen": whole.frozen,
-            "totals": totals(shown),
-            "models": models(whole),
-            "words": {key: words.get(key, "") for key in ("host", "model", "only")},
-            "query": call.request.url.query,
-        }
-        return render("map.html", {**frame, **values})
 
     async def live(
         self, request: Request, after: int = 0, last_event_id: Annotated[int, Header(ge=0)] = 0
@@ -72,34 +64,57 @@ class FleetMapPage:
         return StreamingResponse(events, media_type="text/event-stream", headers=STREAM_HEADERS)
 
     async def _events(self, call: PageCall, words: Words, told: int) -> AsyncIterator[bytes]:
-        seen, whole = await to_thread.run_sync(self._picture, call)
+        seen, whole = await self._picture(call)
         before = matching(whole, words)
         yield event(seen, "begun")
         if seen != told:
-            yield event(seen, "", await to_thread.run_sync(_changes, before, FleetPicture()))
+            yield event(
+                seen, "", await self._text(call, words, (-1, FleetPicture()), (seen, before))
+            )
         async for end in ends(self._service, call.request, seen):
             if not end:
                 yield ALIVE
                 continue
             try:
-                seen, whole = await to_thread.run_sync(self._picture, call)
+                number, whole = await self._picture(call)
             except VgpumgrError:
                 return  # the listener comes again
             shown = matching(whole, words)
-            if text := await to_thread.run_sync(_changes, shown, before):
-                yield event(seen, "", text)
-            before = shown
+            if text := await self._text(call, words, (seen, before), (number, shown)):
+                yield event(number, "", text)
+            seen, before = number, shown
             await asyncio.sleep(TOGETHER_S)
 
-    def _picture(self, call: PageCall) -> tuple[int, FleetPicture]:
-        scope = call.who.grants.require(Permission.FLEET_READ)
-        key = "*" if scope.is_all else " ".join(sorted(scope.tenants or ()))
+    async def _picture(self, call: PageCall) -> NumberedPicture:
+        return await self._pictures.at(
+            _scope(call), self._service.changes.end, lambda: call.read_here("map.show", {})
+        )
 
-        def read() -> dict[str, Any]:
-            found: dict[str, Any] = from_thread.run(call.read, "map.show", {})
-            return found
+    async def _text(
+        self, call: PageCall, words: Words, before: NumberedPicture, now: NumberedPicture
+    ) -> str:
+        """What leads from one picture to the other, made once for all who look through the same
+        filter.
+        """
+        key = _scope(call), tuple(words.get(each, "") for each in FILTERS), before[0], now[0]
+        return await self._pictures.text(key, lambda: _changes(now[1], before[1]))
 
-        return self._pictures.at(key, self._service.changes.end, read)
+
+def _scope(call: PageCall) -> str:
+    scope = call.who.grants.require(Permission.FLEET_READ)
+    return "*" if scope.is_all else " ".join(sorted(scope.tenants or ()))
+
+
+def _page(values: dict[str, Any], whole: FleetPicture, words: Words) -> str:
+    shown = matching(whole, words)
+    of_map = {
+        "hosts": [each.html for each in shown.hosts.values()],
+        "frozen": whole.frozen,
+        "totals": totals(shown),
+        "models": models(whole),
+        "words": {key: words.get(key, "") for key in FILTERS},
+    }
+    return render("map.html", {**values, **of_map})
 
 
 def _changes(shown: FleetPicture, before: FleetPicture) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,26 +51,6 @@ def draw(answer: Answer, before: FleetPicture) -> FleetPicture:
         else:
             hosts[item["host"]] = DrawnHost(item, render("map_host.html", {"host": item}))
     return FleetPicture(hosts, answer["frozen"])
-
-
-class FleetPictures:
-    """The last picture for each scope, drawn once for all who look; safe between threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: dict[str, tuple[threading.Lock, list[tuple[int, FleetPicture]]]] = {}
-
-    def at(self, scope: str, end: int, read: Callable[[], Answer]) -> tuple[int, FleetPicture]:
-        """The picture of a scope when the trail had come to ``end``, or later, and its number: of
-        one number there is one picture. ``read`` gives the answer it is drawn from.
-        """
-        with self._lock:
-            lock, last = self._kept.setdefault(scope, (threading.Lock(), []))
-        with lock:
-            if not last or last[0][0] < end:
-                before = last[0][1] if last else FleetPicture()
-                last[:] = [(end, draw(read(), before))]
-            return last[0]
 
 
 def matching(picture: FleetPicture, words: Mapping[str, str]) -> FleetPicture:

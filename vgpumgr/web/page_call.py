@@ -66,6 +66,10 @@ class PageCall:
         """The answer of the endpoint of that name; raises what it raises."""
         return await self._incoming(name, asked).read()
 
+    def read_here(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The same in this thread, of an endpoint that reads the ledger alone."""
+        return self._incoming(name, asked).read_here()
+
     async def change(
         self, name: str, asked: Mapping[str, Any], *, key: str, if_match: str = ""
     ) -> Response:

@@ -22,8 +22,8 @@ class _Last:
 
 
 class SharedPictures:
-    """The last picture for each scope, and the newest texts of changes. All of it lives in one event
-    loop: those who wait for the same picture keep no thread.
+    """The last picture for each scope, and the newest texts of changes. They live in one event loop:
+    those who wait for the same picture keep no thread.
     """
 
     def __init__(self) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import stat
+import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from tests.apiserver import ApiServer, serving_api
+from tests.apiserver import ApiServer, UnixHttp, serving_api
 from tests.e2e.support import host, new_cli, vm
+from vgpumgr.api.server import END_S
 
 NAMES = ["desk-a", "desk-b"]
 
@@ -107,3 +109,17 @@ def test_a_list_comes_in_pages(api: ApiServer) -> None:
     second = api.ask("GET", f"/v1/vms?page_size=1&page_after={first['next_page']}").body
     assert [each["name"] for page in (first, second) for each in page["items"]] == NAMES
     assert "next_page" not in second
+
+
+def test_a_server_that_ends_waits_for_no_stream(api: ApiServer) -> None:
+    streams = [UnixHttp(api.path) for _ in range(3)]
+    for each, path in zip(streams, ("/v1/events", "/live", "/live/map"), strict=True):
+        each.request("GET", path)
+        assert each.getresponse().status == 200
+    began = time.monotonic()
+    ended = api.end()
+    for each in streams:
+        each.close()
+    api.start()
+    assert (ended.code, ended.out) == (0, "")
+    assert time.monotonic() - began < END_S / 2

@@ -192,28 +192,27 @@ async def _run(service: Service, servers: list[tuple[_Server, list[socket.socket
     def end() -> None:
         nonlocal told
         told = True
-        _end(servers)
+        _end(service, servers)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
     beside = [asyncio.create_task(_renewed(server)) for server, _ in servers]
-    beside.append(asyncio.create_task(_ended_by(service.replaced, servers)))
+    beside.append(asyncio.create_task(_ended_by(service, servers)))
     await asyncio.gather(*(server.serve(sockets=sockets) for server, sockets in servers))
     for each in beside:
         each.cancel()
     return service.replaced.is_set() and not told
 
 
-def _end(servers: list[tuple[_Server, list[socket.socket]]]) -> None:
+def _end(service: Service, servers: list[tuple[_Server, list[socket.socket]]]) -> None:
+    service.changes.end_streams()
     for server, _ in servers:
         server.should_exit = True
 
 
-async def _ended_by(
-    event: asyncio.Event, servers: list[tuple[_Server, list[socket.socket]]]
-) -> None:
-    await event.wait()
-    _end(servers)
+async def _ended_by(service: Service, servers: list[tuple[_Server, list[socket.socket]]]) -> None:
+    await service.replaced.wait()
+    _end(service, servers)
 
 
 async def _renewed(server: _Server) -> None:

@@ -47,6 +47,7 @@ class TrailFollower:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end = 0
         self._closed = threading.Event()
+        self._streams_ended = False
 
     def start(self) -> None:
         """Begin; called in the event loop that listeners live in."""
@@ -66,7 +67,7 @@ class TrailFollower:
     def close(self) -> None:
         """End every stream."""
         self._closed.set()
-        self._call(self._end_all)
+        self._call(self.end_streams)
 
     @property
     def end(self) -> int:
@@ -74,9 +75,18 @@ class TrailFollower:
         return self._end
 
     @property
-    def closed(self) -> bool:
-        """Is nothing followed any more?"""
-        return self._closed.is_set()
+    def streams_ended(self) -> bool:
+        """Are there to be no streams any more?"""
+        return self._streams_ended
+
+    def end_streams(self) -> None:
+        """End every stream, and let none begin; called in the event loop. What else waits for the
+        trail goes on.
+        """
+        self._streams_ended = True
+        for queue in list(self._listeners):
+            self._let_go_now(queue)
+        self._wake()
 
     async def wait(self, timeout_s: float) -> None:
         """Wait until the trail has grown, at most so long."""
@@ -90,6 +100,8 @@ class TrailFollower:
         """Server-sent events: every record of the scope after ``after`` (without it: from now on),
         each once and in order.
         """
+        if self._streams_ended:
+            return
         queue: asyncio.Queue[Record | None] = asyncio.Queue(MOST_WAITING)
         self._listeners[queue] = scope
         queue.put_nowait(AGAIN)
@@ -166,6 +178,9 @@ class TrailFollower:
                     self._let_go(queue)
                     break
                 queue.put_nowait(record)
+        self._wake()
+
+    def _wake(self) -> None:
         grown, self._grown = self._grown, asyncio.Event()
         grown.set()
 
@@ -176,11 +191,6 @@ class TrailFollower:
         while not queue.empty():
             queue.get_nowait()
         queue.put_nowait(None)
-
-    def _end_all(self) -> None:
-        for queue in list(self._listeners):
-            self._let_go_now(queue)
-        self._grown.set()
 
     def _let_go_now(self, queue: asyncio.Queue[Record | None]) -> None:
         self._listeners.pop(queue, None)

@@ -48,7 +48,7 @@ async def ends(service: Service, request: Request, told: int) -> AsyncIterator[i
     is not; as long as the listener's login lasts and the service works.
     """
     known_at = time.monotonic()
-    while not service.changes.closed:
+    while not service.changes.streams_ended:
         if time.monotonic() - known_at >= HEARTBEAT_S:
             known_at = time.monotonic()
             try:

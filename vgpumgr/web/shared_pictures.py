@@ -22,7 +22,7 @@ class _Last:
 
 
 class SharedPictures:
-    """The last picture for each scope, and the newest texts of changes. They live in one event loop:
+    """The last picture for each scope, and the newest texts of changes. All are of one event loop:
     those who wait for the same picture keep no thread.
     """
 

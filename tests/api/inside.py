@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from anyio import CapacityLimiter
 
@@ -138,7 +139,7 @@ class Inside:
         scope = {
             "type": "http",
             "method": method,
-            "path": place,
+            "path": unquote(place),
             "raw_path": place.encode(),
             "query_string": query.encode(),
             "headers": [(name.encode(), value.encode()) for name, value in given.items()],

@@ -10,8 +10,9 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.apiserver import ApiServer, serving_api
-from tests.e2e.support import Cli, host, new_cli, vm
+from tests.e2e.support import Cli, host, new_cli, pool, vm
 from tests.npm import installed
+from tests.unit.images.files import qcow2
 from tests.web.visitor import Visitor
 
 BUILD = Path(__file__).parents[2] / "build" / "web"
@@ -28,6 +29,10 @@ def cli() -> Iterator[Cli]:
         )
         desk = vm("desk-a", "T4-4Q", console=True, tenant="blue")
         made.ok("apply", "-f", made.documents(desk, vm("desk-b", "T4-4Q"), vm("plain")))
+        image = made.folder / "disk.qcow2"
+        image.write_bytes(qcow2())
+        made.ok("image", "import", str(image), "--name", "disk", "--host", "h1")
+        made.ok("apply", "-f", made.documents(pool(tenant="blue", console=True, min=1, max=2)))
         yield made
 
 

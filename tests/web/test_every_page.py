@@ -12,15 +12,20 @@ from tests.apiserver import ApiServer
 from tests.e2e.support import Cli
 from tests.web.conftest import BUILD
 from tests.web.visitor import Visitor
-from vgpumgr.web.pages import PAGES
+from vgpumgr.web.pages import DOCUMENTS, PAGES
 
-PATHS = ["/login", "/map", *(each.path for each in PAGES if not each.part)]
+PATHS = [
+    "/login",
+    "/map",
+    *(each.path for each in DOCUMENTS),
+    *(each.path for each in PAGES if not each.part),
+]
 REACHABLE = "a[href], button, input:not([type=hidden]), select, textarea, [tabindex='0'], summary"
 
 
 def filled(path: str, cli: Cli) -> str:
     """The page of one thing that there is."""
-    parts = {"vm": "desk-a", "host": "h1", "pool": "cad", "image": "cad@1"}
+    parts = {"vm": "desk-a", "host": "h1", "pool": "cad", "image": "disk@1"}
     if "{gpu" in path:
         parts["gpu"] = cli.items("gpu", "list")[0]["name"]
     if "{id}" in path:

@@ -76,6 +76,7 @@ class ChangeRoutes:
             "asked": asked,
             "back": question.back(asked),
             "hidden": hidden_fields(asked, question),
+            "shown": [each for each in hidden_fields(asked, question) if each[0] in question.shown],
             "key": secrets.token_urlsafe(24),
             "seen": await to_thread.run_sync(lambda: call.tag(question.endpoint, asked)),
             "preview": await self._preview(question, call, asked),

@@ -12,8 +12,15 @@ Place = Mapping[str, str]
 """What an address says: the names in its path, and the words of its query."""
 
 
-def _nothing(_: Place) -> dict[str, Any]:
+Asks = Callable[[Place], Mapping[str, Any]]
+"""An endpoint's parameters, made of the address."""
+
+
+def _none(_: Place) -> dict[str, Any]:
     return {}
+
+
+NO_PARAMETERS: Asks = _none
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +32,7 @@ class PageRead:
 
     name: str
     endpoint: str
-    asked: Callable[[Place], Mapping[str, Any]] = _nothing
+    asked: Asks = _none
     needed: bool = True
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import secrets
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import Response
 from pydantic import ValidationError
+from starlette.status import HTTP_400_BAD_REQUEST
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.api.incoming_call import IncomingCall
@@ -17,7 +20,7 @@ from vgpumgr.api.service import Service
 from vgpumgr.endpoints.registry import ENDPOINTS
 from vgpumgr.identity.established import Established
 from vgpumgr.model.actor import LoginMethod
-from vgpumgr.model.errors import UsageError
+from vgpumgr.model.errors import UsageError, error_from
 from vgpumgr.model.role_binding import ALL_TENANTS
 
 
@@ -63,8 +66,14 @@ class PageCall:
         return bool(scope) and (endpoint.scoped or scope == ALL_TENANTS)
 
     async def read(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer of the endpoint of that name; raises what it raises."""
-        return await self._incoming(name, asked).read()
+        """The answer of the endpoint of that name, a plan for instance; raises what it raises."""
+        if not ENDPOINTS[name].changes:
+            return await self._incoming(name, asked).read()
+        answer = await self.change(name, asked, key=secrets.token_urlsafe(24))
+        whole: dict[str, Any] = json.loads(bytes(answer.body))
+        if answer.status_code >= HTTP_400_BAD_REQUEST:
+            raise error_from(whole)
+        return whole
 
     def read_here(self, name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         """The same in this thread, of an endpoint that reads the ledger alone."""

@@ -27,7 +27,7 @@ class Choice:
 class Question:
     """What is asked before the endpoint is called. ``text`` says what is to be done to what;
     ``preview`` is the endpoint that tells what would happen, with the same parameters as far as it
-    has them; ``back`` is where its page is.
+    has them; ``back`` is where its page is. Parameters that were given in a form are ``shown``.
     """
 
     endpoint: str
@@ -36,6 +36,7 @@ class Question:
     back: Callable[[Asked], str]
     preview: str = ""
     choices: tuple[Choice, ...] = ()
+    shown: tuple[str, ...] = ()
     ends_something: bool = False
 
 

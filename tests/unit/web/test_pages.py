@@ -5,20 +5,23 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 
 from tests.api.inside import Inside
 from tests.ledgers import new_ledger
 from tests.two_tenants import BLUE, OPERATOR, RED, TwoTenants
+from vgpumgr.access.principal import Principal
+from vgpumgr.model.actor import LoginMethod
 from vgpumgr.model.role_binding import EVERY_TENANT, Role
 from vgpumgr.web.login_pages import local_path
-from vgpumgr.web.pages import PAGES, QUESTIONS
+from vgpumgr.web.pages import DOCUMENTS, PAGES, QUESTIONS
 from vgpumgr.web.static_files import FOLDER, PREFIX, address
 
 ASK_A_HOST = {"/vms/{vm}/xml", "/hosts/{host}/diagnosis"}
-PATHS = ["/map", *(each.path for each in PAGES if each.path not in ASK_A_HOST)]
+FORMS = [each.path for each in DOCUMENTS]
+PATHS = ["/map", *FORMS, *(each.path for each in PAGES if each.path not in ASK_A_HOST)]
 
 
 class Browser:
@@ -30,6 +33,11 @@ class Browser:
         inside.bind("blue-admin", Role.TENANT_ADMIN, BLUE)
         self.all = inside.token(OPERATOR, Role.ADMIN, EVERY_TENANT)
         self.blue = inside.token("blue-admin", Role.TENANT_ADMIN, BLUE)
+
+    def session(self) -> str:
+        """The secret of a login at a provider, of who may do everything."""
+        who = Principal(user=OPERATOR, method=LoginMethod.BROWSER)
+        return self.inside.app.access.logins.begin(who)[1]
 
     def get(self, path: str, secret: str = "", **headers: str):
         return self.inside.ask("GET", path, headers=self._with(secret, headers))
@@ -58,7 +66,7 @@ def filled(browser: Browser, path: str, mark: str) -> str:
     ledger = browser.inside.ledger
     operation = next(each.id for each in ledger.operations() if mark in each.id)
     parts = {"vm": f"{mark}-vm", "host": "h1", "gpu": ledger.gpus()[0].id, "id": operation}
-    parts |= {"pool": f"{mark}-pool"}
+    parts |= {"pool": f"{mark}-pool", "image": "cad@1"}
     return re.sub(r"{(\w+)(:path)?}", lambda found: quote(parts[found[1]], safe=""), path)
 
 
@@ -151,7 +159,7 @@ def test_a_change_is_asked_first_and_made_once(browser: Browser) -> None:
 def test_what_cannot_be_done_is_told_with_its_status(browser: Browser) -> None:
     assert browser.get("/ask/vm.stop?names=x", browser.all).status == 200
     assert browser.get("/ask/vm.stop?nonsense=x", browser.all).status == 400
-    assert browser.get("/ask/token.create", browser.all).status == 404
+    assert browser.get("/ask/vm.list", browser.all).status == 404
     assert browser.get("/ask/host.cordon?names=h1", browser.blue).status == 403
     assert browser.post("/do/host.cordon", "names=h1", browser.all).status == 400
     told = browser.post("/do/host.cordon", "names=nope&request.key=k9", browser.all)
@@ -187,3 +195,37 @@ def test_vendored_files_are_as_they_were_taken() -> None:
     assert set(listed) == there
     for path, digest in listed.items():
         assert hashlib.sha256((FOLDER / path).read_bytes()).hexdigest() == digest, path
+
+
+WANTED = """apiVersion: vgpumgr/v1
+kind: VM
+name: page-1
+vcpus: 1
+memory: 1GiB
+gpus: [{profile: T4-4Q}]
+"""
+
+
+def test_what_is_typed_comes_back_with_what_is_wrong_with_it(browser: Browser) -> None:
+    wrong = WANTED.replace("vcpus: 1", "vcpu: 1")
+    said = browser.post("/apply", urlencode({"text": wrong}), browser.all)
+    assert said.status == 400 and "vcpu: 1" in said.text
+    assert "the text:4" in said.text and "vcpus" in said.text
+    assert 'action="/do/vm.apply"' not in said.text
+
+
+def test_a_plan_is_shown_before_the_button_that_does_it(browser: Browser) -> None:
+    said = browser.post("/explain", urlencode({"text": WANTED}), browser.all)
+    assert said.status == 200 and "page-1" in said.text and "/do/" not in said.text
+    said = browser.post("/apply", urlencode({"text": WANTED}), browser.blue)
+    assert said.status == 403 or RED not in said.text
+
+
+def test_a_secret_is_shown_once_and_is_in_no_address(browser: Browser) -> None:
+    fields = "name=page&role=viewer&tenant=*&request.key=token-1"
+    asked = browser.get("/ask/token.create?name=page&role=viewer&tenant=*", browser.session())
+    assert asked.status == 200 and "vgm_" not in asked.text
+    made = browser.post("/do/token.create", fields, browser.session())
+    assert made.status == 200 and re.search(r"vgm_[\w-]{30,}", made.text)
+    again = browser.post("/do/token.create", fields, browser.session())
+    assert not re.search(r"vgm_[\w-]{30,}", again.text)

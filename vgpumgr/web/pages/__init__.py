@@ -1,11 +1,23 @@
 """The pages, a file per subject, and the questions before their changes."""
 
 from vgpumgr.web.page import Page
-from vgpumgr.web.pages import access, consoles, gpus, hosts, operations, vms
+from vgpumgr.web.pages import (
+    access,
+    consoles,
+    files,
+    fleet,
+    gpus,
+    hosts,
+    operations,
+    pools,
+    queue,
+    vms,
+)
 from vgpumgr.web.questions import Question
 
-_SUBJECTS = (hosts, gpus, vms, consoles, operations, access)
+_SUBJECTS = (files, hosts, vms, consoles, pools, queue, fleet, operations, access, gpus)
 PAGES: tuple[Page, ...] = tuple(page for each in _SUBJECTS for page in each.PAGES)
 QUESTIONS: dict[str, Question] = {
     question.endpoint: question for each in _SUBJECTS for question in each.QUESTIONS
 }
+DOCUMENTS = files.DOCUMENTS

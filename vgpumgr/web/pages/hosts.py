@@ -6,7 +6,7 @@ from typing import Any
 
 from vgpumgr.web.item_list import item_list
 from vgpumgr.web.page import Page, PageRead, Place, named
-from vgpumgr.web.questions import Choice, Question, one, page_of, several
+from vgpumgr.web.questions import Choice, Question, at, one, page_of, several
 
 
 def _list(answers: dict[str, Any], place: Place) -> dict[str, Any]:
@@ -72,6 +72,37 @@ QUESTIONS = (
             Choice("cold", "Move VMs that cannot move while they run by stopping them"),
             Choice("with_users", "Also those with users at work", hint="They are cut off."),
         ),
+        ends_something=True,
+    ),
+    Question(
+        endpoint="host.enter-maintenance",
+        text=one("Begin maintenance of"),
+        button="Begin",
+        back=page_of("hosts", "name"),
+    ),
+    Question(
+        endpoint="host.leave-maintenance",
+        text=one("End maintenance of"),
+        button="End",
+        back=page_of("hosts", "name"),
+    ),
+    Question(
+        endpoint="host.evacuate",
+        text=one("Start the VMs of the lost host again elsewhere:"),
+        button="Evacuate",
+        back=page_of("hosts", "name"),
+        preview="host.plan-evacuation",
+        choices=(
+            Choice("confirm_off", "The host is off", hint="You have looked, or it was fenced."),
+        ),
+        ends_something=True,
+    ),
+    Question(
+        endpoint="host.remove",
+        text=one("Remove"),
+        button="Remove",
+        back=at("/hosts"),
+        preview="host.preview-removal",
         ends_something=True,
     ),
     Question(

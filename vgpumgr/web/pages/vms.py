@@ -6,7 +6,7 @@ from typing import Any
 
 from vgpumgr.web.item_list import item_list
 from vgpumgr.web.page import Page, PageRead, Place, named
-from vgpumgr.web.questions import Choice, Question, page_of, several
+from vgpumgr.web.questions import Choice, Question, one, page_of, several
 
 _WITH_USERS = Choice(
     "with_users", "Also where users are at work", hint="They are cut off, unsaved work is lost."
@@ -36,6 +36,14 @@ PAGES = (
             PageRead("vm", "vm.show", named(name="vm")),
             PageRead("trail", "audit.list", lambda p: {"vm": p["vm"], "limit": 20}, needed=False),
         ),
+    ),
+    Page(
+        path="/vms/{vm}/explanation",
+        title="Explanation",
+        section="VMs",
+        template="vm_explanation.html",
+        reads=(PageRead("plan", "vm.explain-one", named(name="vm")),),
+        live=False,
     ),
     Page(
         path="/vms/{vm}/xml",
@@ -69,6 +77,18 @@ QUESTIONS = (
         back=page_of("vms"),
         choices=(_FORCE, _WITH_USERS),
         ends_something=True,
+    ),
+    Question(
+        endpoint="vm.migrate",
+        text=one("Move"),
+        button="Move",
+        back=page_of("vms", "name"),
+        preview="vm.plan-move",
+        choices=(
+            Choice("to", "To the host", "text", "Empty: the best one"),
+            Choice("cold", "By stopping it, and starting it there"),
+            _WITH_USERS,
+        ),
     ),
     Question(
         endpoint="vm.delete",

@@ -60,3 +60,10 @@ document.addEventListener("change", (event) => {
   for (const box of all.closest("form, table").querySelectorAll("input[type=checkbox][name=names]"))
     box.checked = all.checked;
 });
+
+// A chosen file is read into the text that is sent.
+document.addEventListener("change", async (event) => {
+  const into = event.target.dataset?.into;
+  const file = into && event.target.files[0];
+  if (file) document.getElementById(into).value = await file.text();
+});

@@ -34,6 +34,8 @@ OTHERS: dict[str, Permission | None] = {
     "auth.whoami": None,
     "capacity.fragmentation": Permission.FLEET_READ,
     "defrag.finish": Permission.VM_MIGRATE,
+    "desktop.release": Permission.DESKTOP_CONNECT,
+    "desktop.mine": Permission.DESKTOP_CONNECT,
     "heal.lift": Permission.HEAL_APPLY,
     "heal.plan": Permission.DRIFT_READ,
     "host.check-fence": Permission.HOST_PROGRAM,

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import socket
-import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -17,37 +14,20 @@ from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 import pytest
 
-from tests.npm import installed
+from tests.npm_provider import npm_provider
 from vgpumgr.identity.oidc_http import OidcHttp
 from vgpumgr.identity.oidc_login import OidcLogin
 from vgpumgr.identity.oidc_provider import OidcSettings
 from vgpumgr.model.errors import LoginRefused
 
-PACKAGE = "oidc-provider@9"
 BACK = "https://vgpumgr.example/auth/callback"
-SERVER = Path(__file__).with_name("oidc_provider.mjs")
 
 
 @pytest.fixture(scope="module")
 def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a provider that runs."""
-    folder = tmp_path_factory.mktemp("provider")
-    installed(folder, PACKAGE)
-    shutil.copy(SERVER, folder)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = folder / "log"
-    with log.open("w") as out:
-        argv = ["node", SERVER.name, str(port)]
-        server = subprocess.Popen(argv, cwd=folder, stdout=out, stderr=out)
-    until = time.monotonic() + 30
-    while "up" not in log.read_text().split() and time.monotonic() < until:
-        assert server.poll() is None, log.read_text()
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{port}"
-    server.terminate()
-    server.wait(10)
+    with npm_provider(tmp_path_factory.mktemp("provider"), BACK) as running:
+        yield running
 
 
 @pytest.fixture

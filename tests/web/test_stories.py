@@ -47,17 +47,18 @@ def test_a_screen_is_opened_and_comes_back_after_a_cut(
     operator.go("/vms/desk-a/screen")
     expect(page.locator("#console-state")).to_have_text("Connected.")
     picture = page.locator("#screen canvas")
-    until(lambda: _colours(picture) > 2, "a picture")
+    until(lambda: colours(picture) > 2, "a picture")
     operator.expected = ("WebSocket connection", "Failed to fetch", "willReadFrequently")
     api.kill()
     api.start()
     expect(page.locator("#console-state")).to_have_text("Connected.", timeout=60_000)
-    until(lambda: _colours(picture) > 2, "a picture again")
+    until(lambda: colours(picture) > 2, "a picture again")
     events = [each["event"] for each in cli.items("audit", "list", "--vm", "desk-a")]
     assert sum(each.startswith("ticket.") for each in events) >= 3, events
 
 
-def _colours(picture: Locator) -> int:
+def colours(picture: Locator) -> int:
+    """How many colours it has, of points here and there."""
     return int(picture.evaluate(_COUNT))
 
 

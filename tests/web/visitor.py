@@ -17,7 +17,8 @@ _NUMBERS = count()
 
 class Visitor:
     """A page of a browser with its own cookies. ``faults`` has what scripts said, what the content
-    security policy kept back, and requests to other places; not what is ``expected``.
+    security policy kept back, and requests to other places; not what is ``expected``, nor requests
+    to the hosts ``others``.
     """
 
     def __init__(self, page: Page, url: str) -> None:
@@ -26,6 +27,7 @@ class Visitor:
         self.number = next(_NUMBERS)
         self.faults: list[str] = []
         self.expected: tuple[str, ...] = ()
+        self.others: tuple[str, ...] = ()
         page.on("console", lambda said: self._console(said.type, said.text))
         page.on("pageerror", lambda error: self.faults.append(str(error)))
         page.on("request", lambda request: self._request(request.url))
@@ -65,5 +67,8 @@ class Visitor:
     def _request(self, url: str) -> None:
         where = urlsplit(url)
         own = urlsplit(self.url)
-        if where.scheme not in {"data", "blob"} and where.netloc != own.netloc:
+        if urlsplit(self.page.url).netloc not in {own.netloc, ""}:
+            return  # another site's page asks
+        known = where.netloc == own.netloc or where.hostname in self.others
+        if where.scheme not in {"data", "blob"} and not known:
             self.faults.append(f"it asked {url}")

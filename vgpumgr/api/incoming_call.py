@@ -195,7 +195,7 @@ class IncomingCall:
             also={str(each): who.grants.scope(each) for each in self.endpoint.also},
             request=request,
             if_match=self.if_match or self.request.headers.get("if-match"),
-            caller=who if self.endpoint.secret else None,
+            caller=who if self.endpoint.secret or self.endpoint.personal else None,
         )
 
     def _found(self, call: EndpointCall) -> ApiRequest | None:

@@ -50,7 +50,7 @@ class EndpointCall:
     """One call of an endpoint, as the API tells a worker of it: ``scope`` is where the caller holds
     its permission, ``also`` where its other ones. ``request`` is the key of one that changes
     something, ``if_match`` the tags that it takes the thing for. ``caller`` is who asks, for an
-    endpoint whose answer is secret.
+    endpoint whose answer is secret, or another one for each caller.
     """
 
     endpoint: str

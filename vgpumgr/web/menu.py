@@ -1,4 +1,4 @@
-"""The menu: what there is to see, and what it takes to see it."""
+"""The menu: pages, and what it takes to see them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ class MenuEntry:
     endpoint: str
 
 
+OWN = "My desktops"
 MENU = (
-    MenuEntry("My desktops", "/desktops", "pool.list"),
+    MenuEntry(OWN, "/desktops", "desktop.mine"),
     MenuEntry("Map", "/map", "map.show"),
     MenuEntry("Hosts", "/hosts", "host.list"),
     MenuEntry("GPUs", "/gpus", "gpu.list"),
@@ -40,5 +41,8 @@ MENU = (
 
 
 def menu_of(call: PageCall, paths: frozenset[str]) -> tuple[MenuEntry, ...]:
-    """The entries of who asks: of pages that there are, and that they may see."""
-    return tuple(each for each in MENU if each.path in paths and call.may_call(each.endpoint))
+    """The entries of who asks: of pages that there are, and that they may see; for a user of
+    desktops their own alone.
+    """
+    seen = (each for each in MENU if each.path in paths and call.may_call(each.endpoint))
+    return tuple(each for each in seen if each.title == OWN or not call.is_desktop_user)

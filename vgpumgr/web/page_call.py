@@ -47,6 +47,11 @@ class PageCall:
         return self.who.actor.method is LoginMethod.LOOPBACK
 
     @property
+    def is_desktop_user(self) -> bool:
+        """Do they use desktops, and run nothing?"""
+        return self.may(Permission.DESKTOP_CONNECT) and not self.may(Permission.POOL_ASSIGN)
+
+    @property
     def roles(self) -> tuple[str, ...]:
         """What they are, for people."""
         return self.who.grants.roles

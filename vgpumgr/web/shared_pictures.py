@@ -23,7 +23,7 @@ class _Last:
 
 class SharedPictures:
     """The last picture for each scope, and the newest texts of changes. All are of one event loop:
-    those who wait for the same picture keep no thread.
+    waiting for a picture that is being drawn keeps no thread.
     """
 
     def __init__(self) -> None:

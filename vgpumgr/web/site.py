@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from anyio import to_thread
 from fastapi import FastAPI, Request
 from fastapi.responses import Response
 
 from vgpumgr.api.application import make_application
 from vgpumgr.api.service import Service
+from vgpumgr.model.errors import LoginRefused
 from vgpumgr.web.change_routes import add_changes
 from vgpumgr.web.documents import add_documents
 from vgpumgr.web.fleet_map_page import add_fleet_map
 from vgpumgr.web.html_answers import to_page
 from vgpumgr.web.live_routes import add_live
 from vgpumgr.web.login_pages import add_login_pages
-from vgpumgr.web.page_routes import add_pages
+from vgpumgr.web.page_call import PageCall
+from vgpumgr.web.page_routes import add_pages, to_login
 from vgpumgr.web.pages import DOCUMENTS, PAGES
 from vgpumgr.web.static_files import add_static_files
 
@@ -30,7 +33,12 @@ def make_site(service: Service) -> FastAPI:
     add_login_pages(site, service)
 
     @site.get("/", include_in_schema=False)
-    async def begin(_: Request) -> Response:
-        return to_page("/map")
+    async def begin(request: Request) -> Response:
+        call = PageCall(service, request)
+        try:
+            own = await to_thread.run_sync(lambda: call.is_desktop_user)
+        except LoginRefused:
+            return to_login(request)
+        return to_page("/desktops" if own else "/map")
 
     return site

@@ -17,7 +17,7 @@ _TOKEN = (
     Choice("name", "Name", "text"),
     Choice("role", "Role", "text", ", ".join(Role)),
     Choice("tenant", "Tenant", "text", "* for all of them"),
-    Choice("lifetime_s", "Good for, in seconds", "number"),
+    Choice("lifetime_s", "Lifetime, in seconds", "number"),
 )
 _ROLES = Listing(
     (

@@ -1,4 +1,4 @@
-// The OpenID provider of npm, with one client and one user: `node oidc_provider.mjs PORT`.
+// The OpenID provider of npm, with one client and one user: `node npm_provider.mjs PORT BACK`.
 import * as oidc from "oidc-provider";
 
 const port = Number(process.argv[2]);
@@ -8,7 +8,7 @@ const provider = new oidc.Provider(issuer, {
     {
       client_id: "vgpumgr",
       client_secret: "s3cret/+",
-      redirect_uris: ["https://vgpumgr.example/auth/callback"],
+      redirect_uris: [process.argv[3]],
       grant_types: [
         "authorization_code",
         "urn:ietf:params:oauth:grant-type:device_code",

@@ -1,0 +1,113 @@
+"""A user of desktops: a login at a real provider, the own desktop's screen, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.apiserver import ApiServer
+from tests.e2e.support import Cli, finish, host, new_cli, pool, until, vm
+from tests.npm_provider import CLIENT, SECRET, npm_provider
+from tests.web.conftest import IMAGE
+from tests.web.test_stories import colours
+from tests.web.visitor import Visitor
+
+
+@pytest.fixture(scope="module")
+def cli() -> Iterator[Cli]:
+    with new_cli() as made:
+        made.sim_up(host("h1", ("T4", 2), **IMAGE))
+        cad = pool(tenant="blue", console=True, min=1, max=2, entitlement={"groups": ["cad"]})
+        made.ok("apply", "-f", made.documents(vm("red-vm", "T4-4Q", tenant="red")))
+        made.ok("apply", "-f", made.documents(cad))
+        made.ok("role", "grant", "group:cad", "tenant-user", "--tenant", "blue")
+        serve = made.process("serve")
+        until(lambda: made.items("pool", "list")[0]["ready"] > 0, "a desktop")
+        yield made
+        serve.terminate()
+        finish(serve)
+
+
+@pytest.fixture(scope="module")
+def site(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Pages whose users log in at the provider."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url, folder = f"http://127.0.0.1:{port}", tmp_path_factory.mktemp("provider")
+    with npm_provider(folder, f"{url}/login/callback") as issuer:
+        yield from _served(cli, issuer, folder, port)
+
+
+def _served(cli: Cli, issuer: str, folder: Path, port: int) -> Iterator[str]:
+    secret = folder / "secret"
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
+    environ = {
+        "VGPUMGR_AUTH_OIDC_ISSUER": issuer,
+        "VGPUMGR_AUTH_OIDC_CLIENT_ID": CLIENT,
+        "VGPUMGR_AUTH_OIDC_CLIENT_SECRET_FILE": str(secret),
+        "VGPUMGR_AUTH_OIDC_USER_CLAIM": "preferred_username",
+        "VGPUMGR_AUTH_OIDC_SCOPES": "openid profile groups",
+        "VGPUMGR_API_LOOPBACK": str(port),
+    }
+    with mock.patch.dict(os.environ, environ):
+        api = ApiServer(cli)
+        yield f"http://127.0.0.1:{port}"
+        api.end()
+
+
+@pytest.fixture
+def ada(chromium: Browser, site: str) -> Iterator[Visitor]:
+    with Visitor.at(chromium, site) as made:
+        made.others = ("127.0.0.1",)  # the provider
+        page = made.page
+        made.go("/login")
+        page.get_by_role("link", name="Log in at 127.0.0.1").click()
+        page.locator("input[name=login]").fill("ada")
+        page.locator("input[name=password]").fill("any")
+        page.get_by_role("button").first.click()
+        page.get_by_role("button", name="Continue").click()
+        page.get_by_role("button", name="Log out").wait_for()
+        yield made
+
+
+def test_a_user_connects_to_the_own_desktop_and_releases_it(ada: Visitor, cli: Cli) -> None:
+    page = ada.page
+    expect(page.get_by_role("heading", name="My desktops")).to_be_visible()
+    page.get_by_role("link", name="Connect").click()
+    expect(page.locator("#console-state")).to_have_text("Connected.", timeout=30_000)
+    until(lambda: colours(page.locator("#screen canvas")) > 2, "a picture")
+    assert cli.ok("pool", "show", "cad", "-o", "json").json["items"][0]["user"] == "ada"
+    ada.go("/desktops")
+    expect(page.get_by_text("You are on it since")).to_be_visible()
+    page.get_by_role("button", name="Release").click()
+    page.get_by_role("button", name="Release it").click()
+    expect(page.get_by_role("heading", name="done")).to_be_visible()
+    until(
+        lambda: (
+            not any(
+                each["user"] for each in cli.ok("pool", "show", "cad", "-o", "json").json["items"]
+            )
+        ),
+        "the end of the session",
+    )
+
+
+def test_a_user_sees_nothing_else(ada: Visitor) -> None:
+    page = ada.page
+    assert page.locator("nav a").all_inner_texts() == ["My desktops"]
+    for path, status in (
+        ("/desktops/other/screen", 404),
+        ("/vms/red-vm", 404),
+        ("/access", 403),
+        ("/ask/pool.release?name=cad&user=bob", 403),
+        ("/vms", 200),
+    ):
+        assert ada.go(path) == status, path
+        assert "red-vm" not in page.content() or path == "/vms/red-vm", path

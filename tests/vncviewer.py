@@ -6,8 +6,10 @@ import socket
 import struct
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
 
-from vgpumgr.app.vnc_handshake import response
+from vgpumgr.app.vnc_handshake import greet, response
+from vgpumgr.model.ports import Stream
 
 VERSION = b"RFB 003.008\n"
 TIMEOUT_S = 20.0
@@ -25,9 +27,11 @@ class Screen:
 class Viewer:
     """Connects to ``127.0.0.1:PORT`` at once."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, over: Stream | None = None) -> None:
+        """``over``: a connection that there is already."""
         host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), TIMEOUT_S)
+        connection: Any = over
+        self.socket = connection or socket.create_connection((host, int(port)), TIMEOUT_S)
 
     def log_in(self, password: str) -> str:
         """Shake hands with the password; the server's reason where it lets nobody in."""
@@ -39,6 +43,15 @@ class Viewer:
         self.socket.sendall(response(self.read(16), password))
         (refused,) = struct.unpack(">I", self.read(4))
         return self.text() if refused else ""
+
+    def greet(self) -> None:
+        """Shake hands with a server that asks for no password."""
+        greet(self.socket)
+
+    def press(self) -> None:
+        """Press a key, and let it go."""
+        for down in (1, 0):
+            self.socket.sendall(struct.pack(">BBxxI", 4, down, ord("a")))
 
     def screen(self) -> Screen:
         """Begin, and read what the screen is."""

@@ -15,8 +15,9 @@ from vgpumgr.app.console_proxy import LoopbackProxies
 from vgpumgr.app.ticket_password import PasswordHalf
 from vgpumgr.hosts import real_hosts
 from vgpumgr.hosts.real_hosts import RealHosts
+from vgpumgr.model.console_ticket import ConsoleKind
 from vgpumgr.model.domain import DomainPlan, Ownership
-from vgpumgr.model.errors import Conflict, HostRefused, NotPermitted
+from vgpumgr.model.errors import Conflict, HostRefused, InUse, NotPermitted
 from vgpumgr.model.host import HostRecord, Versions
 from vgpumgr.model.ports import Host
 
@@ -110,6 +111,20 @@ def test_one_viewer_with_the_password_sees_the_screen_until_the_vm_is_off(
     until(lambda: door.look().ended != "", "the door is closed")
     assert door.look().ended == "the console has ended"
     until(lambda: helpers() == 0, "no helper is left")
+
+
+def test_one_reader_is_joined_to_the_serial_port(host: Host) -> None:
+    with running(host):
+        console = host.console(DESK, "vm-1", ConsoleKind.SERIAL)
+        with pytest.raises(InUse):
+            host.console(DESK, "vm-1", ConsoleKind.SERIAL)
+        console.sendall(b"\r")  # no guest is there to answer
+        host.domains.destroy(DESK)
+        while console.recv(4096):  # what the firmware said
+            pass
+        console.close()
+    with running(host):  # its pseudoterminal has the same number, most likely
+        host.console(DESK, "vm-1", ConsoleKind.SERIAL).close()
 
 
 def test_a_domain_that_is_off_or_has_no_console_is_refused(host: Host) -> None:

@@ -56,10 +56,9 @@ def add_console_route(api: FastAPI, service: Service) -> None:
 def _taken(service: Service, websocket: WebSocket) -> tuple[Established, ConsoleTicket, VmRecord]:
     """Who shows which ticket, which is used up; LoginRefused, AccessRefused or TicketRefused."""
     who = service.known(websocket)
-    offered = websocket.scope["subprotocols"]
-    secret = next((each for each in offered if each.startswith(TICKET)), "").removeprefix(TICKET)
     try:
         _require_own_origin(websocket)
+        secret = _shown_ticket(websocket)
         service.consoles.prepare()
         with acting(who.actor):
             tickets = service.app.console_tickets
@@ -71,6 +70,14 @@ def _taken(service: Service, websocket: WebSocket) -> tuple[Established, Console
         service.refused(who.actor, error)
         raise
     return who, ticket, vm
+
+
+def _shown_ticket(websocket: WebSocket) -> str:
+    """The secret among the subprotocols; empty where there is none."""
+    offered = websocket.scope["subprotocols"]
+    if PROTOCOL not in offered:
+        raise AccessRefused(f"the subprotocol {PROTOCOL} is spoken", why="it was not offered")
+    return next((each for each in offered if each.startswith(TICKET)), "").removeprefix(TICKET)
 
 
 def _require_own_origin(websocket: WebSocket) -> None:

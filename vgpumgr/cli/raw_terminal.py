@@ -55,7 +55,7 @@ def _at_terminal(console: Stream) -> None:
                 _written(screen, piece)
         os.write(waker, b"\0")
 
-    with raw(keyboard):
+    with raw(keyboard, waker):
         threading.Thread(target=carried(show), name="console", daemon=True).start()
         while True:
             ready, _, _ = select.select([keyboard, woken], [], [])
@@ -68,17 +68,21 @@ def _at_terminal(console: Stream) -> None:
 
 
 @contextmanager
-def raw(keyboard: int) -> Iterator[None]:
+def raw(keyboard: int, waker: int) -> Iterator[None]:
     """Every key as it is typed while the block lasts; the terminal is as before at its end, also
-    where the process is told to end.
+    where the process is told to end: then something is written to ``waker``, which wakes who waits.
     """
+    os.set_blocking(waker, False)
+    beside = signal.set_wakeup_fd(waker)
     before = termios.tcgetattr(keyboard)
     ending = {number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         tty.setraw(keyboard)
         yield
     finally:
-        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+        termios.tcflush(keyboard, termios.TCIFLUSH)  # what is typed on is no command
+        termios.tcsetattr(keyboard, termios.TCSANOW, before)
+        signal.set_wakeup_fd(beside)
         for number, handler in ending.items():
             signal.signal(number, handler)
 

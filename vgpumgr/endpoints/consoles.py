@@ -17,6 +17,7 @@ from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.shapes import Name, Time
 from vgpumgr.model.console_ticket import ConsoleKind
+from vgpumgr.model.errors import Conflict
 
 if TYPE_CHECKING:
     from vgpumgr.model.vm import VmRecord
@@ -67,7 +68,7 @@ class DesktopConsole(TypedDict):
     desktop: str | None
     waits: str | None
     vm: str | None
-    kind: str | None
+    kind: str
     path: str | None
     protocol: str | None
     expires_at: Time | None
@@ -114,6 +115,7 @@ def connect_desktop(context: CallContext, asked: ConnectDesktop) -> Result[Deskt
     desktop, waits = _desktop(context, pool.name, user)
     found: Any = dict.fromkeys(DesktopConsole.__annotations__)
     found |= {"name": user, "pool": pool.name, "user": user, "waits": waits or None}
+    found["kind"] = ConsoleKind.SCREEN.value
     if desktop:
         vm = context.reads.vm(desktop)
         found |= {**_ticket(context, vm, ConsoleKind.SCREEN, user), "desktop": desktop}
@@ -125,8 +127,11 @@ def _desktop(context: CallContext, pool: str, user: str) -> tuple[str, str]:
     from vgpumgr.engine.pools.desktop_assignment import desktop_of
 
     who, engine = context.who, context.app.engine
-    if user != who.principal.user:
+    try:
         return desktop_of(engine, pool, user), ""
+    except Conflict:
+        if user != who.principal.user:
+            raise
     given = engine.assign_desktop(pool, user, sorted(who.principal.groups))
     return given.desktop, given.waits
 

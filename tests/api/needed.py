@@ -56,6 +56,7 @@ OTHERS: dict[str, Permission | None] = {
     ),
     "vm.explain-one": Permission.VM_PLAN,
     "vm.find": Permission.VM_READ,
+    "vm.users": Permission.VM_READ,
     "vm.plan-move": Permission.VM_MIGRATE,
     "vm.plan-new": Permission.VM_PLAN,
     "vm.preview-delete": Permission.VM_READ,

@@ -111,3 +111,23 @@ def test_a_user_sees_nothing_else(ada: Visitor) -> None:
     ):
         assert ada.go(path) == status, path
         assert "red-vm" not in page.content() or path == "/vms/red-vm", path
+
+
+def test_a_host_is_drained_with_its_users_named(
+    ada: Visitor, chromium: Browser, site: str, cli: Cli
+) -> None:
+    ada.page.get_by_role("link", name="Connect").click()
+    expect(ada.page.locator("#console-state")).to_have_text("Connected.", timeout=30_000)
+    desktop = cli.ok("pool", "show", "cad", "-o", "json").json["items"][0]["name"]
+    with Visitor.at(chromium, site) as operator:
+        operator.log_in(cli)
+        page = operator.page
+        operator.go(f"/vms/{desktop}")
+        page.get_by_role("button", name="Stop").click()
+        expect(page.get_by_text(f"ada is at work on {desktop}")).to_be_visible()
+        operator.go("/hosts/h1")
+        page.get_by_role("button", name="Drain").click()
+        plan = page.get_by_role("listitem").filter(has_text=desktop)
+        expect(plan).to_contain_text("ada")
+        page.get_by_role("link", name="Back").click()
+        expect(page).to_have_url(f"{site}/hosts/h1")

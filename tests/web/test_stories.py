@@ -40,6 +40,36 @@ def test_a_vm_is_stopped_with_a_question_and_its_operation_is_watched(
     expect(page.get_by_role("button", name="Stop")).to_be_visible()
 
 
+WANTED = """\
+apiVersion: vgpumgr/v1
+kind: VM
+name: typed
+vcpus: 1
+memory: 1GiB
+gpus: [{profile: T4-8Q}]
+"""
+
+
+def test_a_file_is_typed_planned_and_applied_while_it_is_watched(
+    operator: Visitor, cli: Cli
+) -> None:
+    page = operator.page
+    operator.go("/apply")
+    page.get_by_label("Text").fill(WANTED.replace("vcpus", "vcpu"))
+    page.get_by_role("button", name="Show the plan").click()
+    expect(page.get_by_role("alert")).to_contain_text("vcpu")
+    expect(page.get_by_label("Text")).to_have_value(WANTED.replace("vcpus", "vcpu"))
+    page.get_by_label("Text").fill(WANTED)
+    page.get_by_role("button", name="Show the plan").click()
+    expect(page.get_by_role("listitem").filter(has_text="create typed")).to_be_visible()
+    assert "typed" not in [each["name"] for each in cli.items("vm", "list")]
+    page.get_by_role("button", name="Apply").click()
+    expect(page).to_have_url(re.compile("/operations/"))
+    expect(page.get_by_role("heading", name=re.compile("done"))).to_be_visible(timeout=30_000)
+    assert cli.ok("vm", "show", "typed", "-o", "json").json["power"] == "running"
+    cli.ok("vm", "delete", "typed", "-y", "--force")
+
+
 def test_a_screen_is_opened_and_comes_back_after_a_cut(
     operator: Visitor, api: ApiServer, cli: Cli
 ) -> None:

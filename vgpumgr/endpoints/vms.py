@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
-from vgpumgr.endpoints.outcomes import OutcomeItem, outcome_result
+from vgpumgr.endpoints.outcomes import OutcomeItem, UserItem, outcome_result, user_items
 from vgpumgr.endpoints.refreshed import refresh
 from vgpumgr.endpoints.shapes import ItemList, Labels, Name, matches, selector
 from vgpumgr.endpoints.tags import vm_tag
@@ -261,6 +261,40 @@ class VmNames:
     names: Names
 
 
+class UsersOnVms(TypedDict):
+    """Users at work on these VMs: a stop would cut them off."""
+
+    name: str
+    users: list[UserItem]
+
+
+def list_users_on(context: CallContext, asked: VmNames) -> Result[UsersOnVms]:
+    """Users at work on VMs, by the last look; NotFound where one is no VM."""
+    from vgpumgr.engine.desktops.user_sessions import at_work
+    from vgpumgr.engine.inventory.ledger_view import read_view
+
+    for name in asked.names:
+        context.reads.vm(name)
+    ledger = context.app.ledger
+    found = at_work(ledger, read_view(ledger)).values()
+    users = [each for each in found if each.vm in asked.names]
+    return Result(answer={"name": "users", "users": user_items(users)})
+
+
+LIST_USERS = Endpoint(
+    name="vm.users",
+    method=HttpMethod.GET,
+    path="/vms:users",
+    permission=Permission.VM_READ,
+    summary="Users at work on VMs, whom a stop would cut off.",
+    asks=VmNames,
+    answers=UsersOnVms,
+    kind="UsersOnVMs",
+    work=list_users_on,
+    scoped=True,
+)
+
+
 class DeletedVms(TypedDict):
     """What a deletion takes: the VMs, each once, and the volumes that were made for them."""
 
@@ -294,5 +328,6 @@ PREVIEW_DELETE = Endpoint(
 )
 
 ENDPOINTS = (
-    LIST_VMS, SHOW_VM, SHOW_XML, START_VMS, STOP_VMS, REBOOT_VMS, PREVIEW_DELETE, DELETE_VMS,
+    LIST_VMS, LIST_USERS, SHOW_VM, SHOW_XML, START_VMS, STOP_VMS, REBOOT_VMS,
+    PREVIEW_DELETE, DELETE_VMS,
 )  # fmt: skip

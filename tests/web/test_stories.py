@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from hashlib import sha256
+from pathlib import Path
 
 from playwright.sync_api import Locator, expect
 
 from tests.apiserver import ApiServer
 from tests.e2e.support import Cli, until, vm
+from tests.unit.images.files import qcow2
 from tests.web.visitor import Visitor
 
 
@@ -68,6 +71,25 @@ def test_a_file_is_typed_planned_and_applied_while_it_is_watched(
     expect(page.get_by_role("heading", name=re.compile("done"))).to_be_visible(timeout=30_000)
     assert cli.ok("vm", "show", "typed", "-o", "json").json["power"] == "running"
     cli.ok("vm", "delete", "typed", "-y", "--force")
+
+
+def test_an_image_is_uploaded_and_imported(
+    operator: Visitor, api: ApiServer, tmp_path: Path
+) -> None:
+    page, file = operator.page, tmp_path / "disk.qcow2"
+    file.write_bytes(qcow2())
+    with file.open("ab") as more:
+        more.truncate(20 << 20)
+    operator.go("/images")
+    page.get_by_role("link", name="Upload an image").click()
+    page.get_by_label("File").set_input_files(file)
+    page.get_by_label("Name").fill("sent")
+    page.get_by_role("button", name="Upload").click()
+    expect(page).to_have_url(re.compile("/operations/"), timeout=60_000)
+    expect(page.get_by_role("heading", name=re.compile("done"))).to_be_visible(timeout=60_000)
+    assert (
+        api.ask("GET", "/v1/images/sent@1").body["sha256"] == sha256(file.read_bytes()).hexdigest()
+    )
 
 
 def test_a_screen_is_opened_and_comes_back_after_a_cut(

@@ -90,7 +90,15 @@ PAGES = (
         others=(PageRead("fragmentation", "capacity.fragmentation", needed=False),),
     ),
     list_page("/layouts", "Layouts", "layout.show", _LAYOUTS, template="layouts.html"),
-    list_page("/images", "Images", "image.list", _IMAGES),
+    list_page("/images", "Images", "image.list", _IMAGES, template="images.html"),
+    Page(
+        path="/images/upload",
+        title="Upload an image",
+        section="Images",
+        template="upload.html",
+        reads=(PageRead("uploads", "upload.list"),),
+        live=False,
+    ),
     Page(
         path="/images/{image}",
         title="Image",

@@ -13,6 +13,7 @@ import click
 
 from vgpumgr.cli.command_context import Context
 from vgpumgr.cli.terminal import echo
+from vgpumgr.model.actor import carried
 
 if TYPE_CHECKING:
     from vgpumgr.client.api_client import ApiClient
@@ -87,7 +88,7 @@ def _names_at(server: ApiClient, kind: str) -> list[str]:
             items = server.call(endpoint, endpoint.asks(**asked)).answer["items"]
             found.extend(str(each[key]) for each in items)
 
-    thread = threading.Thread(target=ask, daemon=True)  # it ends with the process
+    thread = threading.Thread(target=carried(ask), daemon=True)  # it ends with the process
     thread.start()
     thread.join(PATIENCE_S)
     return list(found)

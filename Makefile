@@ -136,13 +136,15 @@ hostile: setup ## every field of every answer of a host made nonsense, fifty way
 	@mkdir -p build
 	@$(PY) -m tests.hostile --json build/hostile.json $(ARGS)
 
-api-test: setup ## the HTTP API: its description, 10,000 repeated requests, 60 kills, bad days; 10 minutes
+api-test: setup ## the HTTP API: its description, a client made of it, 10,000 repeated requests, kills, bad days, attacks on tickets
 	@tools/setup.sh test
 	@mkdir -p build
 	@$(PY) -m tests.api.repeats > build/api-repeats.json
 	@$(PY) -m tests.api.kills > build/api-kills.json
 	@$(PY) -m tests.api.bad_days > build/api-bad-days.json
 	@$(PY) -m tests.api.described --examples 8
+	@$(PY) -m tests.api.generated_client
+	@$(PY) -m tests.api.ticket_attacks --attacks 20000 > build/api-tickets.json
 
 web-test: setup ## the pages in a real browser: light and dark, by keyboard, axe, stories; screenshots in build/web
 	@tools/setup.sh test

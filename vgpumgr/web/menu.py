@@ -31,6 +31,7 @@ MENU = (
     MenuEntry("Queue", "/queue", "queue.list"),
     MenuEntry("Quotas", "/quotas", "quota.list"),
     MenuEntry("Capacity", "/capacity", "capacity.list"),
+    MenuEntry("Use", "/use", "use.show"),
     MenuEntry("Layouts", "/layouts", "layout.show"),
     MenuEntry("Images", "/images", "image.list"),
     MenuEntry("Operations", "/operations", "operation.list"),

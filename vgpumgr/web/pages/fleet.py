@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
+from vgpumgr.web.charts import area_chart
 from vgpumgr.web.listing import Column, Listing, list_page
 from vgpumgr.web.page import Page, PageRead, Place, named
 from vgpumgr.web.questions import Choice, Question, at, one
@@ -80,7 +82,30 @@ def _trail(place: Place) -> dict[str, Any]:
     return {"limit": 1000, **{key: place[key] for key in _FILTERS if place.get(key)}}
 
 
+def _use(answers: dict[str, Any], _: Place) -> dict[str, Any]:
+    use = answers["use"]
+    times = [datetime.fromisoformat(each["at"]) for each in use["items"]]
+    values = [each["units"] for each in use["items"]]
+    return {"picture": area_chart(times, values, use["units"], "slots")}
+
+
+def _hours(place: Place) -> dict[str, Any]:
+    return {"hours": place["hours"]} if place.get("hours") else {}
+
+
 PAGES = (
+    Page(
+        path="/use",
+        title="Use",
+        section="Use",
+        template="use.html",
+        reads=(
+            PageRead("use", "use.show", _hours),
+            PageRead("capacity", "capacity.list", lambda _: {"gauge": False}),
+        ),
+        live=False,
+        more=_use,
+    ),
     list_page(
         "/capacity",
         "Capacity",

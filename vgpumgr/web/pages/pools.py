@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from vgpumgr.web.charts import area_chart, concurrent
 from vgpumgr.web.listing import Column, Listing, list_page
-from vgpumgr.web.page import Page, PageRead, named
+from vgpumgr.web.page import Page, PageRead, Place, named
 from vgpumgr.web.questions import Choice, Question, at, one, page_of
 
 _LIST = Listing(
@@ -22,6 +26,22 @@ _LIST = Listing(
     )
 )
 
+
+def _day(answers: dict[str, Any], _: Place) -> dict[str, Any]:
+    """The sessions of the last day, by quarters of an hour."""
+    spans = [
+        (datetime.fromisoformat(each["since"]), _time(each["closed_at"]))
+        for each in answers["history"]["items"]
+    ]
+    end = datetime.now(UTC)
+    times, values = concurrent(spans, end - timedelta(days=1), end, 96)
+    return {"picture": area_chart(times, values, answers["pool"]["max"], "desktops")}
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
 PAGES = (
     list_page("/pools", "Pools", "pool.list", _LIST),
     Page(
@@ -31,8 +51,9 @@ PAGES = (
         template="pool.html",
         reads=(
             PageRead("pool", "pool.show", named(name="pool")),
-            PageRead("history", "pool.history", lambda p: {"name": p["pool"], "last": 50}),
+            PageRead("history", "pool.history", lambda p: {"name": p["pool"], "last": 1000}),
         ),
+        more=_day,
     ),
     Page(
         path="/pools/{pool}/turn",

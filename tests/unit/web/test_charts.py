@@ -1,0 +1,43 @@
+"""Pictures of numbers: what they say in words, and where they are drawn."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from vgpumgr.web.charts import HEIGHT, WIDTH, area_chart, concurrent
+from vgpumgr.web.slot_paths import drawn_width, slot_paths
+
+BEGIN = datetime(2026, 11, 2, tzinfo=UTC)
+HOURS = [BEGIN + timedelta(hours=n) for n in range(4)]
+
+
+def test_a_chart_says_what_it_shows_and_stays_in_its_frame() -> None:
+    chart = area_chart(HOURS, [0, 2, 4, 1], 8, "slots")
+    assert chart.summary == "1 of 8 slots at the end; 1.75 on average, 4 at most"
+    across = [float(each) for each in re.findall(r"[MLH](-?[\d.]+)", chart.line)]
+    assert min(across) >= 0 and max(across) <= WIDTH
+    assert chart.line.count("H") == len(HOURS)
+    assert [each.text for each in chart.up] == ["0", "2", "4", "6", "8"]
+    assert chart.up[0].at > chart.up[-1].at and chart.up[0].at < HEIGHT
+
+
+def test_nothing_is_drawn_of_nothing() -> None:
+    chart = area_chart([], [], 0, "slots")
+    assert (chart.line, chart.area, chart.across) == ("", "", ())
+
+
+def test_sessions_are_counted_while_they_last() -> None:
+    spans = [(HOURS[0], HOURS[2]), (HOURS[1], None)]
+    times, values = concurrent(spans, BEGIN, BEGIN + timedelta(hours=4), 4)
+    assert times == HOURS
+    assert values == [1, 2, 1, 1]
+
+
+def test_slots_are_drawn_in_as_few_paths_as_there_are_kinds() -> None:
+    paths = {each.kind: each for each in slot_paths("AABB..##=.")}
+    assert set(paths) == {"used", "free", "foreign", "instance"}
+    assert paths["used"].data.count("M") == 2 and not paths["used"].dashes
+    assert paths["free"].data.count("M") == 2 and paths["free"].dashes
+    assert drawn_width("AABB..##=.") == 100
+    assert drawn_width("." * 80) <= 320

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, get_args, get_origin
+from typing import Any
 from urllib.parse import parse_qsl
 
 from anyio import to_thread
@@ -17,6 +16,7 @@ from starlette.status import HTTP_202_ACCEPTED, HTTP_400_BAD_REQUEST
 from vgpumgr.api.parameters import all_parameters
 from vgpumgr.endpoints.registry import ENDPOINTS
 from vgpumgr.model.errors import LoginRefused, NotFound, UsageError, VgpumgrError, error_from
+from vgpumgr.web.form_fields import Fields, read_fields
 from vgpumgr.web.html_answers import error_page, html, to_page
 from vgpumgr.web.page_call import PageCall, with_defaults
 from vgpumgr.web.page_routes import PageRoutes, to_login
@@ -27,7 +27,6 @@ from vgpumgr.web.rendering import render
 KEY, SEEN = "request.key", "request.seen"
 """Fields of a form that are about the request: its idempotency key, and the ETag that was seen."""
 MOST_FIELDS = 5000
-Fields = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,26 +121,6 @@ class ChangeRoutes:
             "back": question.back(asked),
         }
         return html(await to_thread.run_sync(lambda: render("done.html", values)))
-
-
-def read_fields(name: str, fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Fields of a form as the endpoint's parameters, still texts. What is empty was not said;
-    UsageError for one that it does not have.
-    """
-    kinds = all_parameters(ENDPOINTS[name]).model_fields
-    found: dict[str, Any] = {}
-    for key, text in fields:
-        if key not in kinds:
-            raise UsageError(f"{name} has no {key}")
-        if _is_list(kinds[key].annotation):
-            found.setdefault(key, []).append(text)
-        elif text:
-            found[key] = text
-    return found
-
-
-def _is_list(kind: Any) -> bool:
-    return get_origin(kind) is list or any(_is_list(each) for each in get_args(kind))
 
 
 def hidden_fields(asked: dict[str, Any], question: Question) -> Fields:

@@ -15,9 +15,11 @@ from fastapi.responses import Response
 from vgpumgr.api.problems import status_of
 from vgpumgr.endpoints.registry import ENDPOINTS
 from vgpumgr.model.errors import LoginRefused, PoolsInFile, VgpumgrError
+from vgpumgr.web.form_fields import read_fields
 from vgpumgr.web.html_answers import error_page, html
 from vgpumgr.web.page_call import PageCall
 from vgpumgr.web.page_routes import PageRoutes, to_login
+from vgpumgr.web.questions import Choice
 from vgpumgr.web.rendering import render
 
 SOURCE = "the text"
@@ -28,7 +30,8 @@ SOURCE = "the text"
 class DocumentPage:
     """A page for files of one kind. ``plan`` is the endpoint that tells what would come of a text,
     shown by ``template``; ``apply`` the one that does it (empty: nothing is done). Files of pools
-    go to ``pools`` instead: (plan, template, apply).
+    go to ``pools`` instead: (plan, template, apply). ``choices`` are other parameters of the plan;
+    one that is a list has words between spaces.
     """
 
     path: str
@@ -39,6 +42,7 @@ class DocumentPage:
     apply: str = ""
     pools: tuple[str, str, str] = ("", "", "")
     button: str = "Show the plan"
+    choices: tuple[Choice, ...] = ()
     intro: str = ""
 
 
@@ -50,17 +54,18 @@ class DocumentRoutes:
 
     async def show(self, page: DocumentPage, request: Request) -> Response:
         """The empty page."""
-        return await self._answer(page, request, request.query_params.get("text", ""), plan=False)
+        return await self._answer(page, request, dict(request.query_params), plan=False)
 
     async def plan(self, page: DocumentPage, request: Request) -> Response:
         """The page with the text, and what would come of it."""
         body = (await request.body()).decode("utf-8", "replace")
         fields = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=10))
-        return await self._answer(page, request, fields.get("text", ""), plan=True)
+        return await self._answer(page, request, fields, plan=True)
 
     async def _answer(
-        self, page: DocumentPage, request: Request, text: str, *, plan: bool
+        self, page: DocumentPage, request: Request, fields: dict[str, str], *, plan: bool
     ) -> Response:
+        text = fields.get("text", "")
         call = PageCall(self.routes.service, request)
         try:
             await to_thread.run_sync(lambda: call.who)
@@ -68,6 +73,7 @@ class DocumentRoutes:
             return to_login(request)
         frame = self.routes.frame(call, page.section, page.title)
         values: dict[str, Any] = {**frame, "page": page, "text": text, "plan": None}
+        values["fields"] = fields
         values |= {"problem": None, "apply": "", "source": SOURCE, "plan_template": page.template}
         status = 200
         try:
@@ -78,15 +84,17 @@ class DocumentRoutes:
             return error_page(error, frame)
         if plan:
             try:
-                values |= await self._planned(page, call, text.replace("\r\n", "\n"))
+                values |= await self._planned(page, call, fields)
             except VgpumgrError as error:
                 values["problem"], status = error.as_dict(), status_of(error.code)
         shown = await to_thread.run_sync(lambda: render("document.html", values))
         return html(shown, status, request=request)
 
-    async def _planned(self, page: DocumentPage, call: PageCall, text: str) -> dict[str, Any]:
+    async def _planned(
+        self, page: DocumentPage, call: PageCall, fields: dict[str, str]
+    ) -> dict[str, Any]:
         plan, template, apply = page.plan, page.template, page.apply
-        asked = {"text": text, "source": SOURCE}
+        asked = document_parameters(page, fields)
         try:
             found = await call.read(plan, asked)
         except PoolsInFile:
@@ -100,6 +108,20 @@ class DocumentRoutes:
             "apply": apply if apply and call.may_call(apply) else "",
             "key": secrets.token_urlsafe(24),
         }
+
+
+def document_parameters(page: DocumentPage, fields: dict[str, str]) -> dict[str, Any]:
+    """The parameters of the plan, as the form has them."""
+    text = fields.get("text", "").replace("\r\n", "\n")
+    words = [
+        (each.name, word)
+        for each in page.choices
+        for word in (fields.get(each.name, "").split() or [""])
+    ]
+    asked = read_fields(page.plan, [each for each in words if each[1]])
+    if text or not page.choices:
+        asked |= {"text": text, "source": SOURCE}
+    return asked
 
 
 def add_documents(site: FastAPI, routes: PageRoutes, pages: Iterable[DocumentPage]) -> None:

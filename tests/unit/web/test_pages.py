@@ -231,3 +231,12 @@ def test_a_secret_is_shown_once_and_is_in_no_address(browser: Browser) -> None:
     assert made.status == 200 and re.search(r"vgm_[\w-]{30,}", made.text)
     again = browser.post("/do/token.create", fields, browser.session())
     assert not re.search(r"vgm_[\w-]{30,}", again.text)
+
+
+def test_what_would_be_is_worked_out_and_nothing_is_done(browser: Browser) -> None:
+    before = browser.inside.ledger.vms()
+    said = browser.post("/what-if", "add=T4-4Q%3D2&fail=h1", browser.all)
+    assert said.status == 200 and "would have none" in said.text
+    assert 'value="T4-4Q=2"' in said.text, "what was typed is there"
+    assert browser.post("/what-if", "add=nonsense", browser.all).status == 400
+    assert browser.inside.ledger.vms() == before

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from vgpumgr.web.documents import DocumentPage
-from vgpumgr.web.questions import Question, at
+from vgpumgr.web.page import Page
+from vgpumgr.web.questions import Choice, Question, at
 
 DOCUMENTS = (
     DocumentPage(
@@ -34,9 +35,23 @@ DOCUMENTS = (
         button="Explain",
         intro="VMs as YAML: where each would go, or why it fits nowhere, and what would help.",
     ),
+    DocumentPage(
+        path="/what-if",
+        title="What if",
+        section="Capacity",
+        plan="simulate.run",
+        template="plan/simulation.html",
+        button="Work it out",
+        choices=(
+            Choice("add", "More VMs", "text", "A40-8Q=40 T4-4Q=10"),
+            Choice("add_hosts", "More hosts", "text", "like one that is there: HOST×2, or BOARD×4"),
+            Choice("fail", "Hosts that are lost", "text", "their names"),
+        ),
+        intro="What would fit on a changed fleet, and who would have no place. Nothing is done.",
+    ),
 )
 
-PAGES = ()
+PAGES: tuple[Page, ...] = ()
 QUESTIONS = (
     Question(endpoint="vm.apply", text=lambda _: "Apply the file", button="Apply", back=at("/vms")),
     Question(

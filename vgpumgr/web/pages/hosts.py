@@ -5,12 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from vgpumgr.web.item_list import item_list
+from vgpumgr.web.listing import ChangeForm
 from vgpumgr.web.page import Page, PageRead, Place, named
 from vgpumgr.web.questions import Choice, Question, at, one, page_of, several
 
+_NEW = ChangeForm(
+    "host.add",
+    "Add a host",
+    (
+        Choice("name", "Name", "text"),
+        Choice("address", "Address", "text", "root@gpu-1.example.org"),
+        Choice(
+            "fingerprint", "Fingerprint of its SSH key", "text", "SHA256:…, as ssh-keygen -lf says"
+        ),
+    ),
+)
+
 
 def _list(answers: dict[str, Any], place: Place) -> dict[str, Any]:
-    return {"list": item_list(answers["hosts"]["items"], place)}
+    return {"list": item_list(answers["hosts"]["items"], place), "new": _NEW}
 
 
 PAGES = (
@@ -44,6 +57,20 @@ PAGES = (
 )
 
 QUESTIONS = (
+    Question(
+        endpoint="host.add",
+        text=one("Add"),
+        button="Add",
+        back=page_of("hosts", "name"),
+        shown=("name", "address", "fingerprint"),
+    ),
+    Question(
+        endpoint="host.set",
+        text=several("Change", "host"),
+        button="Change",
+        back=page_of("hosts"),
+        choices=(Choice("layout", "Layout", "text", "auto: as placement needs it"),),
+    ),
     Question(
         endpoint="host.cordon",
         text=several("Cordon", "host"),

@@ -82,6 +82,11 @@ class World:
             VMS.format(name=name, count=count, profile=profile)
         )
 
+    @property
+    def said(self) -> str:
+        """What the last command printed."""
+        return (self._home / "out").read_text()
+
     def cpu_s(self, words: list[str], *, any_end: bool = False) -> float:
         """User and system time of one command; its output where it fails."""
         with (self._home / "out").open("w") as out:

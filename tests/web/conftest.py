@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.apiserver import ApiServer, serving_api
 from tests.e2e.support import Cli, host, new_cli, pool, vm
@@ -16,6 +16,7 @@ from tests.unit.images.files import qcow2
 from tests.web.visitor import Visitor
 
 BUILD = Path(__file__).parents[2] / "build" / "web"
+expect.set_options(timeout=30_000)
 IMAGE = {"images": ["cad@1.qcow2"]}
 
 

@@ -104,9 +104,8 @@ class ServedProgram(Program):
         service = Service(app, overrides)
         service.workers = ThreadWorkers(overrides)
         service.consoles.process.start = lambda: None
-        service.answers.answer = lambda _, make: LiveAnswer(
-            make()
-        )  # a second is longer here than a minute
+        # A second is longer here than a minute.
+        service.answers.answer = lambda _, make, **_how: LiveAnswer(make())
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(self._socket))
         listener.listen()

@@ -205,11 +205,13 @@ class ApiClient:
         until = time.monotonic() + AWAY_S
         while True:
             try:
-                return self._request_once(method, path, body, headers)
+                status, data = self._request_once(method, path, body, headers)
             except (HostUnreachable, OutcomeUnknown):
                 if not self._reached or time.monotonic() > until:
                     raise
                 time.sleep(RETRY_S)
+            else:  # what the server says of a host that is away is its answer
+                return status, self._checked(status, data)
 
     def _headers(self, method: str, body: Mapping[str, Any] | None) -> dict[str, str]:
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
@@ -228,7 +230,7 @@ class ApiClient:
         path: str,
         body: Mapping[str, Any] | None,
         headers: Mapping[str, str],
-    ) -> tuple[int, dict[str, Any]]:
+    ) -> tuple[int, bytes]:
         connection = self._connected()
         self._reached = True
         try:
@@ -239,7 +241,7 @@ class ApiClient:
         except _CUTS as error:
             self.close()
             raise self._cut(method, error) from error
-        return answer.status, self._checked(answer.status, data)
+        return answer.status, data
 
     def _checked(self, status: int, data: bytes) -> dict[str, Any]:
         try:

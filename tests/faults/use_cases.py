@@ -46,6 +46,7 @@ KILLED_IN = {
     "forget_host": "host",
     "heal": "heal",
     "import_image": "image import",
+    "import_known_image": "image import",  # the same after the file was read
     "layout_apply": "layout up",
     "leave_maintenance": "leave maintenance",
     "lift": "lift",

@@ -70,7 +70,7 @@ def test_every_page_is_used_without_a_mouse(operator: Visitor, cli: Cli) -> None
         )
         seen = set()
         operator.page.evaluate("document.body.focus()")
-        for _ in range(min(wanted, 60) + 6):
+        for _ in range(2 * min(wanted, 60) + 6):
             if operator.page.evaluate("!!document.activeElement.closest('.screen, .serial')"):
                 operator.page.keyboard.press("Escape")
                 operator.page.keyboard.press("Escape")

@@ -145,6 +145,11 @@ class HttpConnection(H11Protocol):
         if self.conn.their_state is not h11.IDLE:
             self._open.busy(self)
 
+    def _should_upgrade(self) -> bool:
+        """Is it a websocket's request? One that lacks its key is answered as any other."""
+        keyed = any(name == b"sec-websocket-key" for name, _ in self.headers)
+        return keyed and super()._should_upgrade()
+
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """It is a websocket from now on, and still one of the connections that are counted."""
         self._await(None, 0.0)

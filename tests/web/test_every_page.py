@@ -76,6 +76,8 @@ def test_every_page_is_used_without_a_mouse(operator: Visitor, cli: Cli) -> None
                 operator.page.keyboard.press("Escape")
             operator.page.keyboard.press("Tab")
             seen.add(operator.page.evaluate(_FOCUSED))
+            if "hidden" in seen or len(seen - {""}) >= min(wanted, 60):
+                break
         if len(seen - {"", "hidden"}) < min(wanted, 60) or "hidden" in seen:
             wrong[path] = (wanted, len(seen), sorted(seen)[:3])
     assert wrong == {}

@@ -56,7 +56,7 @@ COMMAND_PERMISSIONS: Mapping[str, Needs] = MappingProxyType(
         "gpu show": Needs.FLEET_READ,
         "map": Needs.FLEET_READ,
         "capacity": Needs.FLEET_READ,
-        "simulate": Needs.HOST_PROBE,
+        "simulate": Needs.FLEET_READ,
         "layout show": Needs.LAYOUT_READ,
         "layout export": Needs.LAYOUT_READ,
         "layout plan": Needs.LAYOUT_READ,

@@ -6,7 +6,6 @@ import json
 import secrets
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl
 
 from anyio import to_thread
 from fastapi import FastAPI, Request
@@ -14,19 +13,32 @@ from fastapi.responses import Response
 from starlette.status import HTTP_202_ACCEPTED, HTTP_400_BAD_REQUEST
 
 from vgpumgr.api.parameters import all_parameters
+from vgpumgr.api.problems import status_of
 from vgpumgr.endpoints.registry import ENDPOINTS
 from vgpumgr.model.errors import LoginRefused, NotFound, UsageError, VgpumgrError, error_from
-from vgpumgr.web.form_fields import Fields, read_fields
+from vgpumgr.web.form_fields import (
+    Fields,
+    lacks,
+    mark_of,
+    parameters_of,
+    posted_fields,
+    read_fields,
+)
 from vgpumgr.web.html_answers import error_page, html, to_page
 from vgpumgr.web.page_call import PageCall, with_defaults
-from vgpumgr.web.page_routes import PageRoutes, to_login
+from vgpumgr.web.page_routes import PageRoutes, refusal, to_login
 from vgpumgr.web.pages import QUESTIONS
 from vgpumgr.web.questions import Question
 from vgpumgr.web.rendering import render
 
-KEY, SEEN = "request.key", "request.seen"
-"""Fields of a form that are about the request: its idempotency key, and the ETag that was seen."""
-MOST_FIELDS = 5000
+Asked = dict[str, Any]
+About = dict[str, str]
+Frame = dict[str, Any]
+KEY, SEEN, SHOWN = "request.key", "request.seen", "request.shown"
+"""Fields of a form that are about the request: its idempotency key, the ETag that was seen, and the
+mark of what the preview was about.
+"""
+_OTHERWISE = "Something else was chosen since: this is what would happen now."
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +49,13 @@ class ChangeRoutes:
 
     async def ask(self, name: str, request: Request) -> Response:
         """The question before a change, with what would happen."""
-        return await self._answer(name, request, request.query_params.multi_items(), self._ask)
+        return await self._answer(name, request, self._ask)
 
     async def do(self, name: str, request: Request) -> Response:
         """The change."""
-        body = (await request.body()).decode("utf-8", "replace")
-        try:
-            fields = parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS)
-        except ValueError:
-            fields = []
-        return await self._answer(name, request, fields, self._do)
+        return await self._answer(name, request, self._do)
 
-    async def _answer(self, name: str, request: Request, fields: Fields, work: Any) -> Response:
+    async def _answer(self, name: str, request: Request, work: Any) -> Response:
         call = PageCall(self.routes.service, request)
         try:
             await to_thread.run_sync(lambda: call.who)
@@ -59,58 +66,77 @@ class ChangeRoutes:
             question = QUESTIONS.get(name)
             if question is None:
                 raise NotFound(f"no change {name}")
-            answer: Response = await work(question, call, fields, frame)
+            await to_thread.run_sync(_require, question, call)
+            fields = await _fields(request)
+            about = dict(each for each in fields if each[0] in {KEY, SEEN, SHOWN})
+            asked = read_fields(
+                name, (each for each in fields if each[0] not in about), question.choices
+            )
+            answer: Response = await work(question, call, asked, about, frame)
         except VgpumgrError as error:
             return error_page(error, frame)
         return answer
 
     async def _ask(
-        self, question: Question, call: PageCall, fields: Fields, frame: dict[str, Any]
+        self, question: Question, call: PageCall, asked: Asked, _: About, frame: Frame
     ) -> Response:
-        asked = read_fields(question.endpoint, fields)
+        return await self._asked(question, call, asked, frame)
+
+    async def _asked(
+        self,
+        question: Question,
+        call: PageCall,
+        asked: Asked,
+        frame: Frame,
+        *,
+        problem: VgpumgrError | None = None,
+        notice: str = "",
+    ) -> Response:
+        """The question with what is asked so far; ``problem`` is why it was not done."""
+        looks = bool(question.preview) and call.may_call(question.preview)
+        ready = looks and not lacks(question.preview, asked)
+        preview = await _preview(question, call, asked) if ready else None
+        hidden = hidden_fields(asked, question)
         values = {
             **frame,
             "title": question.text(asked),
             "question": question,
             "asked": asked,
+            "answers": await _answers(question, call),
             "back": question.back(asked),
-            "hidden": hidden_fields(asked, question),
-            "shown": [each for each in hidden_fields(asked, question) if each[0] in question.shown],
+            "hidden": hidden,
+            "shown": [each for each in hidden if each[0] in question.shown],
             "key": secrets.token_urlsafe(24),
-            "seen": await to_thread.run_sync(lambda: call.tag(question.endpoint, asked)),
-            "preview": await self._preview(question, call, asked),
+            "seen": await to_thread.run_sync(_tag, question, call, asked),
+            "preview": preview,
+            "mark": mark_of(question.preview, asked) if preview and not _refused(preview) else "",
+            "looks": looks and _is_chosen(question),
+            "does": call.may_call(question.endpoint) and (ready or not looks),
+            "problem": problem.as_dict() if problem else None,
+            "notice": notice,
         }
-        return html(await to_thread.run_sync(lambda: render("ask.html", values)))
-
-    async def _preview(
-        self, question: Question, call: PageCall, asked: dict[str, Any]
-    ) -> dict[str, Any] | None:
-        if not question.preview or not call.may_call(question.preview):
-            return None
-        known = all_parameters(ENDPOINTS[question.preview]).model_fields
-        try:
-            return await call.read(
-                question.preview, {key: asked[key] for key in known if key in asked}
-            )
-        except VgpumgrError as error:
-            return {"refused": error.as_dict()}
+        text = await to_thread.run_sync(lambda: render("ask.html", values))
+        return html(text, status_of(problem.code) if problem else 200)
 
     async def _do(
-        self, question: Question, call: PageCall, fields: Fields, frame: dict[str, Any]
+        self, question: Question, call: PageCall, asked: Asked, about: About, frame: Frame
     ) -> Response:
-        about = dict(each for each in fields if each[0] in {KEY, SEEN})
-        asked = read_fields(
-            question.endpoint, [each for each in fields if each[0] not in {KEY, SEEN}]
-        )
-        whole = with_defaults(question.endpoint, asked)
         if not about.get(KEY):
             raise UsageError("the form has no key", next="load its page again")
-        answer = await call.change(
-            question.endpoint, whole, key=about[KEY], if_match=about.get(SEEN, "")
-        )
-        told: dict[str, Any] = json.loads(bytes(answer.body))
-        if answer.status_code >= HTTP_400_BAD_REQUEST:
-            raise error_from(told)
+        if about.get(SHOWN) and about[SHOWN] != mark_of(question.preview, asked):
+            return await self._asked(question, call, asked, frame, notice=_OTHERWISE)
+        try:
+            answer = await call.change(
+                question.endpoint,
+                with_defaults(question.endpoint, asked),
+                key=about[KEY],
+                if_match=about.get(SEEN, ""),
+            )
+            told: dict[str, Any] = json.loads(bytes(answer.body))
+            if answer.status_code >= HTTP_400_BAD_REQUEST:
+                raise error_from(told)
+        except VgpumgrError as error:
+            return await self._asked(question, call, asked, frame, problem=error)
         if answer.status_code == HTTP_202_ACCEPTED:
             return to_page(f"/operations/{told['name']}")
         values = {
@@ -121,6 +147,55 @@ class ChangeRoutes:
             "back": question.back(asked),
         }
         return html(await to_thread.run_sync(lambda: render("done.html", values)))
+
+
+async def _fields(request: Request) -> Fields:
+    if request.method == "GET":
+        return request.query_params.multi_items()
+    return posted_fields(await request.body())
+
+
+def _require(question: Question, call: PageCall) -> None:
+    """The question is for who may make the change, or look at what it would do."""
+    names = [question.endpoint, *([question.preview] if question.preview else ())]
+    if not any(call.may_call(each) for each in names):
+        raise refusal(call, question.endpoint)
+
+
+def _is_chosen(question: Question) -> bool:
+    """Is something of the preview chosen when asked?"""
+    known = all_parameters(ENDPOINTS[question.preview]).model_fields
+    return any(each.name in known for each in question.choices)
+
+
+async def _preview(question: Question, call: PageCall, asked: Asked) -> dict[str, Any]:
+    try:
+        return await call.read(question.preview, parameters_of(question.preview, asked))
+    except VgpumgrError as error:
+        return {"refused": error.as_dict()}
+
+
+def _refused(preview: dict[str, Any]) -> bool:
+    return "refused" in preview and isinstance(preview["refused"], dict)
+
+
+async def _answers(question: Question, call: PageCall) -> dict[str, Any]:
+    return {
+        each.name: await call.read(each.endpoint, each.asked({}))
+        if call.may_call(each.endpoint)
+        else None
+        for each in question.reads
+    }
+
+
+def _tag(question: Question, call: PageCall, asked: Asked) -> str:
+    """The ETag of what is to be changed, as it is while this is asked."""
+    tag = ENDPOINTS[question.endpoint].tag
+    of_same = [name for name, each in ENDPOINTS.items() if tag and each.tag is tag]
+    for name in (question.endpoint, *of_same):
+        if tag and not lacks(name, asked):
+            return call.tag(name, parameters_of(name, asked))
+    return ""
 
 
 def hidden_fields(asked: dict[str, Any], question: Question) -> Fields:
@@ -137,5 +212,5 @@ def hidden_fields(asked: dict[str, Any], question: Question) -> Fields:
 def add_changes(site: FastAPI, routes: PageRoutes) -> None:
     """Add them."""
     changes = ChangeRoutes(routes)
-    site.add_api_route("/ask/{name}", changes.ask, methods=["GET"], include_in_schema=False)
+    site.add_api_route("/ask/{name}", changes.ask, methods=["GET", "POST"], include_in_schema=False)
     site.add_api_route("/do/{name}", changes.do, methods=["POST"], include_in_schema=False)

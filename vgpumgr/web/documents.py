@@ -6,7 +6,6 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl
 
 from anyio import to_thread
 from fastapi import FastAPI, Request
@@ -14,11 +13,11 @@ from fastapi.responses import Response
 
 from vgpumgr.api.problems import status_of
 from vgpumgr.endpoints.registry import ENDPOINTS
-from vgpumgr.model.errors import LoginRefused, PoolsInFile, VgpumgrError
-from vgpumgr.web.form_fields import read_fields
+from vgpumgr.model.errors import LoginRefused, PoolsInFile, UsageError, VgpumgrError
+from vgpumgr.web.form_fields import posted_fields, read_fields
 from vgpumgr.web.html_answers import error_page, html
 from vgpumgr.web.page_call import PageCall
-from vgpumgr.web.page_routes import PageRoutes, to_login
+from vgpumgr.web.page_routes import PageRoutes, bare_frame, to_login
 from vgpumgr.web.questions import Choice
 from vgpumgr.web.rendering import render
 
@@ -30,8 +29,7 @@ SOURCE = "the text"
 class DocumentPage:
     """A page for files of one kind. ``plan`` is the endpoint that tells what would come of a text,
     shown by ``template``; ``apply`` the one that does it (empty: nothing is done). Files of pools
-    go to ``pools`` instead: (plan, template, apply). ``choices`` are other parameters of the plan;
-    one that is a list has words between spaces.
+    go to ``pools`` instead: (plan, template, apply). ``choices`` are other parameters of the plan.
     """
 
     path: str
@@ -58,8 +56,10 @@ class DocumentRoutes:
 
     async def plan(self, page: DocumentPage, request: Request) -> Response:
         """The page with the text, and what would come of it."""
-        body = (await request.body()).decode("utf-8", "replace")
-        fields = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=10))
+        try:
+            fields = dict(posted_fields(await request.body()))
+        except UsageError as error:
+            return error_page(error, bare_frame())
         return await self._answer(page, request, fields, plan=True)
 
     async def _answer(
@@ -113,12 +113,9 @@ class DocumentRoutes:
 def document_parameters(page: DocumentPage, fields: dict[str, str]) -> dict[str, Any]:
     """The parameters of the plan, as the form has them."""
     text = fields.get("text", "").replace("\r\n", "\n")
-    words = [
-        (each.name, word)
-        for each in page.choices
-        for word in (fields.get(each.name, "").split() or [""])
-    ]
-    asked = read_fields(page.plan, [each for each in words if each[1]])
+    names = {each.name for each in page.choices}
+    chosen = ((key, text) for key, text in fields.items() if key in names)
+    asked = read_fields(page.plan, chosen, page.choices)
     if text or not page.choices:
         asked |= {"text": text, "source": SOURCE}
     return asked

@@ -14,7 +14,8 @@ Item = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class ItemList:
     """The items that are shown, of ``total`` that match. ``before`` and ``after`` are the queries
-    of the neighbouring pages; empty where there are none.
+    of the neighbouring pages; empty where there are none. ``others`` are the other words of the
+    address.
     """
 
     items: Sequence[Item]
@@ -23,6 +24,7 @@ class ItemList:
     words: str
     before: str
     after: str
+    others: Mapping[str, str]
 
 
 def item_list(items: Iterable[Item], place: Mapping[str, str]) -> ItemList:
@@ -47,6 +49,7 @@ def item_list(items: Iterable[Item], place: Mapping[str, str]) -> ItemList:
         words=words,
         before=query(number - 1),
         after=query(number + 1),
+        others={key: each for key, each in place.items() if key not in {"q", "page"}},
     )
 
 

@@ -14,8 +14,8 @@ from vgpumgr.web.questions import Choice
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column: ``key`` of the item, shown as ``kind``: ``text``, ``number``, ``state``, ``when``,
-    ``mib``, ``bytes``, ``list``, ``pairs``, or a thing with a page (``host``, ``vm``, ``gpu``,
-    ``pool``, ``image``, ``operation``).
+    ``mib``, ``bytes``, ``list``, ``pairs``, ``lasting``, or a thing with a page (``host``, ``vm``,
+    ``gpu``, ``pool``, ``image``, ``operation``).
     """
 
     title: str
@@ -64,6 +64,8 @@ def list_page(
     asked: Asks = NO_PARAMETERS,
     template: str = "listing.html",
     others: tuple[PageRead, ...] = (),
+    section: str = "",
+    live: bool = True,
 ) -> Page:
     """The page of a list, whose items the endpoint answers with."""
 
@@ -73,7 +75,8 @@ def list_page(
     return Page(
         path=path,
         title=title,
-        section=title,
+        section=section or title,
+        live=live,
         template=template,
         reads=(PageRead("answer", endpoint, asked), *others),
         more=more,

@@ -94,14 +94,15 @@ async def _answers(page: Page, call: PageCall, place: dict[str, str]) -> dict[st
     for each in page.reads:
         if not call.may_call(each.endpoint):
             if each.needed:
-                raise _refusal(call, each.endpoint)
+                raise refusal(call, each.endpoint)
             found[each.name] = None
             continue
         found[each.name] = await call.read(each.endpoint, each.asked(place))
     return found
 
 
-def _refusal(call: PageCall, name: str) -> VgpumgrError:
+def refusal(call: PageCall, name: str) -> VgpumgrError:
+    """Why they may not call the endpoint of that name."""
     permission = ENDPOINTS[name].permission
     if permission is not None:
         try:

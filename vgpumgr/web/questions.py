@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from vgpumgr.model.formats import counted
+from vgpumgr.web.page import PageRead
 
 Asked = Mapping[str, Any]
 
 
+Answers = Mapping[str, Any]
+"""Answers of a question's reads, by their names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A parameter that is chosen when asked: a box to tick, or with ``kind`` ``number`` or ``text``
-    a field.
+    """A parameter that is chosen when asked: a box to tick, or by its ``kind`` a field: a
+    ``number``, ``text``, ``words`` between spaces or ``lines`` (of a list), or a ``select`` of
+    ``options``; a text may have those as proposals. ``options`` are values, or pairs of a value and
+    what is shown for it; where they come from a read, they are made of the answers.
     """
 
     name: str
     label: str
     kind: str = "tick"
     hint: str = ""
+    options: tuple[Any, ...] | Callable[[Answers], Iterable[Any]] = ()
+
+    def pairs(self, answers: Answers) -> list[tuple[str, str]]:
+        """The options as (value, what is shown for it)."""
+        found = self.options(answers) if callable(self.options) else self.options
+        return [(each, each) if isinstance(each, str) else tuple(each) for each in found]
+
+
+def names_of(read: str, key: str = "name") -> Callable[[Answers], Iterable[str]]:
+    """Options that are the names of a read's items; none where it may not be read."""
+
+    def options(answers: Answers) -> Iterable[str]:
+        return [each[key] for each in (answers[read] or {"items": ()})["items"]]
+
+    return options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +50,10 @@ class Question:
     """What is asked before the endpoint is called. ``text`` says what is to be done to what;
     ``preview`` is the endpoint that tells what would happen, with the same parameters as far as it
     has them; ``back`` is where its page is. Parameters that were given in a form are ``shown``.
+    ``reads`` are for the options of its choices, ``intro`` says what is good to know first.
+
+    A question comes back where its change was refused, with what was typed; and where something
+    else was chosen than its preview is about.
     """
 
     endpoint: str
@@ -38,6 +64,8 @@ class Question:
     choices: tuple[Choice, ...] = ()
     shown: tuple[str, ...] = ()
     ends_something: bool = False
+    reads: tuple[PageRead, ...] = ()
+    intro: str = ""
 
 
 def several(verb: str, noun: str) -> Callable[[Asked], str]:

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from vgpumgr import __version__
 from vgpumgr.model.formats import counted
 from vgpumgr.web import static_files
+from vgpumgr.web.form_fields import typed_text
 from vgpumgr.web.slot_paths import drawn_width, slot_paths
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
@@ -39,11 +40,13 @@ def environment() -> Environment:
         "counted": counted,
         "duration": duration,
         "gib": gib,
+        "lasting": lasting,
         "moment": moment,
         "drawn_width": drawn_width,
         "part": lambda text: quote(str(text), safe=""),
         "slot_paths": slot_paths,
         "spoken": spoken,
+        "typed": typed_text,
     }
     return made
 
@@ -64,6 +67,16 @@ def duration(seconds: float) -> str:
     if seconds < 2 * _DAY_S:
         return f"{seconds / _HOUR_S:.0f} h"
     return f"{seconds / _DAY_S:.0f} days"
+
+
+def lasting(days: Mapping[str, int | None]) -> str:
+    """A forecast as people read it: as likely as not, and nine times in ten."""
+    likely, safe = (_days(days[key]) for key in ("days_50", "days_90"))
+    return likely if likely == safe else f"{safe}, likely {likely}"
+
+
+def _days(number: int | None) -> str:
+    return "more than a year" if number is None else counted(number, "day")
 
 
 def moment(text: str | None) -> str:

@@ -43,24 +43,43 @@ DOCUMENTS = (
         template="plan/simulation.html",
         button="Work it out",
         choices=(
-            Choice("add", "More VMs", "text", "A40-8Q=40 T4-4Q=10"),
-            Choice("add_hosts", "More hosts", "text", "like one that is there: HOST×2, or BOARD×4"),
-            Choice("fail", "Hosts that are lost", "text", "their names"),
+            Choice("add", "More VMs", "words", "A40-8Q=40 T4-4Q=10"),
+            Choice("add_hosts", "More hosts", "words", "as one that is there: HOST×2, or BOARD×4"),
+            Choice("fail", "Hosts that are lost", "words", "their names"),
         ),
         intro="What would fit on a changed fleet, and who would have no place. Nothing is done.",
     ),
 )
 
 PAGES: tuple[Page, ...] = ()
+_TEXT = Choice("text", "Text", "area")
 QUESTIONS = (
-    Question(endpoint="vm.apply", text=lambda _: "Apply the file", button="Apply", back=at("/vms")),
     Question(
-        endpoint="pool.apply", text=lambda _: "Apply the file", button="Apply", back=at("/pools")
+        endpoint="vm.apply",
+        text=lambda _: "Apply the file",
+        button="Apply",
+        back=at("/apply"),
+        preview="vm.plan",
+        choices=(
+            _TEXT,
+            Choice("partial", "Also if not all of it fits"),
+            Choice("restart", "Restart VMs where a change needs it"),
+        ),
+    ),
+    Question(
+        endpoint="pool.apply",
+        text=lambda _: "Apply the file",
+        button="Apply",
+        back=at("/apply"),
+        preview="pool.plan",
+        choices=(_TEXT,),
     ),
     Question(
         endpoint="layout.apply",
         text=lambda _: "Apply the Layout",
         button="Apply",
         back=at("/layouts"),
+        preview="layout.plan",
+        choices=(_TEXT,),
     ),
 )

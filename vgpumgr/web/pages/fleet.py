@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
+import yaml
+
+from vgpumgr.model.errors import UsageError
 from vgpumgr.web.charts import area_chart
-from vgpumgr.web.listing import Column, Listing, list_page
+from vgpumgr.web.listing import Column, Listing, RowAction, list_page
 from vgpumgr.web.page import Page, PageRead, Place, named
-from vgpumgr.web.questions import Choice, Question, at, one
+from vgpumgr.web.questions import Choice, Question, at, names_of, one
 
 _CAPACITY = Listing(
     (
@@ -19,7 +22,7 @@ _CAPACITY = Listing(
         Column("In use", "in_use", "number"),
         Column("After a layout", "fits_after", "number"),
         Column("Layout", "layout"),
-        Column("Will last, by forecast", "lasting"),
+        Column("Will last, by forecast", "lasting", "lasting"),
     ),
     hint="profile, framework",
 )
@@ -60,6 +63,19 @@ _DRIFT = Listing(
     ),
     hint="kind, host, VM",
 )
+_ADOPTABLE = Listing(
+    (
+        Column("Domain", "domain"),
+        Column("Host", "host", "host"),
+        Column("Power", "power", "state"),
+        Column("GPU parts", "gpus", "list"),
+        Column("Can be adopted", "possible"),
+        Column("Why not", "why", "list"),
+        Column("Notes", "notes", "list"),
+    ),
+    (RowAction("adopt.apply", "Adopt", {"host": "host", "vms": "domain"}, ("possible", (True,))),),
+    intro="Domains that others made. An adopted one keeps running, and is a VM of ours from then.",
+)
 _TRAIL = Listing(
     (
         Column("When", "at", "when"),
@@ -79,7 +95,42 @@ _FILTERS = ("vm", "host", "operation", "event", "user", "tenant")
 
 
 def _trail(place: Place) -> dict[str, Any]:
-    return {"limit": 1000, **{key: place[key] for key in _FILTERS if place.get(key)}}
+    asked: dict[str, Any] = {key: place[key] for key in _FILTERS if place.get(key)}
+    if place.get("since"):
+        asked["since"] = _seconds(place["since"])
+    return {"limit": 1000, **asked}
+
+
+def _seconds(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+    except ValueError as error:
+        raise UsageError(
+            f"{text[:40]} is no time", next="2026-12-01T08:00, for instance"
+        ) from error
+
+
+def _capacity(place: Place) -> dict[str, Any]:
+    """What is to fit: VMs with one part, of so much CPU and memory."""
+    asked: dict[str, Any] = {key: place[key] for key in ("vcpus", "memory_mib") if place.get(key)}
+    return asked | ({"profiles": place["profiles"].split()} if place.get("profiles") else {})
+
+
+def _of_host(place: Place) -> dict[str, Any]:
+    asked: dict[str, Any] = {"hosts": place["host"].split()} if place.get("host") else {}
+    return asked | ({"ignore_foreign": True} if place.get("ignore_foreign") else {})
+
+
+def _export(place: Place) -> dict[str, Any]:
+    asked: dict[str, Any] = {"hosts": place["host"].split()} if place.get("host") else {}
+    return asked | ({"format": place["format"]} if place.get("format") else {})
+
+
+def _export_text(answers: dict[str, Any], _: Place) -> dict[str, Any]:
+    """Documents of ours are YAML, as a file has them."""
+    export = answers["export"]
+    ours = yaml.safe_dump_all(export["documents"], sort_keys=False, allow_unicode=True)
+    return {"text": ours if export["documents"] else export["text"]}
 
 
 def _use(answers: dict[str, Any], _: Place) -> dict[str, Any]:
@@ -111,10 +162,21 @@ PAGES = (
         "Capacity",
         "capacity.list",
         _CAPACITY,
+        asked=_capacity,
+        live=False,
         template="capacity.html",
         others=(PageRead("fragmentation", "capacity.fragmentation", needed=False),),
     ),
     list_page("/layouts", "Layouts", "layout.show", _LAYOUTS, template="layouts.html"),
+    Page(
+        path="/layouts/export",
+        title="Layouts as they are",
+        section="Layouts",
+        template="layout_export.html",
+        reads=(PageRead("export", "layout.export", _export),),
+        live=False,
+        more=_export_text,
+    ),
     list_page("/images", "Images", "image.list", _IMAGES, template="images.html"),
     Page(
         path="/images/upload",
@@ -131,8 +193,26 @@ PAGES = (
         template="image.html",
         reads=(PageRead("image", "image.show", named(name="image")),),
     ),
-    list_page("/drift", "Drift", "drift.list", _DRIFT, template="drift.html"),
-    list_page("/trail", "Trail", "audit.list", _TRAIL, asked=_trail),
+    list_page(
+        "/drift",
+        "Drift",
+        "drift.list",
+        _DRIFT,
+        asked=_of_host,
+        template="drift.html",
+        live=False,
+    ),
+    list_page(
+        "/adoptable",
+        "What others made",
+        "adopt.list",
+        _ADOPTABLE,
+        asked=_of_host,
+        template="adoptable.html",
+        section="Drift",
+        live=False,
+    ),
+    list_page("/trail", "Trail", "audit.list", _TRAIL, asked=_trail, template="trail.html"),
 )
 
 QUESTIONS = (
@@ -150,6 +230,23 @@ QUESTIONS = (
         button="Heal",
         back=at("/drift"),
         preview="heal.plan",
+        choices=(
+            Choice("hosts", "Of these hosts alone", "words", "empty: of all"),
+            Choice("vms", "Of these VMs alone", "words", "empty: of all"),
+        ),
+    ),
+    Question(
+        endpoint="adopt.apply",
+        text=lambda asked: f"Adopt {', '.join(asked.get('vms', []))}",
+        button="Adopt",
+        back=at("/adoptable"),
+        choices=(Choice("tenant", "Tenant", "text", "default if nothing is said"),),
+    ),
+    Question(
+        endpoint="defrag.finish",
+        text=lambda _: "End moves of VMs that were interrupted",
+        button="End them",
+        back=at("/capacity"),
     ),
     Question(
         endpoint="defrag.apply",
@@ -158,11 +255,18 @@ QUESTIONS = (
         back=at("/capacity"),
         preview="defrag.plan",
         choices=(
-            Choice("profile", "Profile that is to fit", "text"),
+            Choice(
+                "profile", "Profile that is to fit", "text", "", names_of("capacity", "profile")
+            ),
             Choice("count", "How many of it", "number"),
+            Choice("free", "Or empty GPUs in all", "number"),
+            Choice("max_moves", "Moves at most", "number"),
             Choice("allow_cold", "Also by stopping VMs", hint="They start again elsewhere."),
+            Choice("with_users", "Also where users are at work", hint="They are cut off."),
             Choice("at_logoff", "Those with users at work when they log off"),
         ),
         ends_something=True,
+        reads=(PageRead("capacity", "capacity.list"),),
+        intro="Without a goal: less free GPU memory that no expected request can use.",
     ),
 )

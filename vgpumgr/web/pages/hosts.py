@@ -5,25 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from vgpumgr.web.item_list import item_list
-from vgpumgr.web.listing import ChangeForm
 from vgpumgr.web.page import Page, PageRead, Place, named
 from vgpumgr.web.questions import Choice, Question, at, one, page_of, several
 
-_NEW = ChangeForm(
-    "host.add",
-    "Add a host",
-    (
-        Choice("name", "Name", "text"),
-        Choice("address", "Address", "text", "root@gpu-1.example.org"),
-        Choice(
-            "fingerprint", "Fingerprint of its SSH key", "text", "SHA256:…, as ssh-keygen -lf says"
-        ),
-    ),
+_KEY = Choice(
+    "fingerprint", "Fingerprint of its SSH key", "text", "SHA256:…, as ssh-keygen -lf says there"
+)
+_LAYOUT = Choice(
+    "layout",
+    "GPUs are partitioned by",
+    "select",
+    options=(("declared", "Layouts alone"), ("auto", "VMs, as they need empty ones")),
 )
 
 
 def _list(answers: dict[str, Any], place: Place) -> dict[str, Any]:
-    return {"list": item_list(answers["hosts"]["items"], place), "new": _NEW}
+    return {"list": item_list(answers["hosts"]["items"], place)}
 
 
 PAGES = (
@@ -47,6 +44,14 @@ PAGES = (
         ),
     ),
     Page(
+        path="/doctor",
+        title="Doctor",
+        section="Hosts",
+        template="diagnosis.html",
+        reads=(PageRead("diagnosis", "doctor.run"),),
+        live=False,
+    ),
+    Page(
         path="/hosts/{host}/diagnosis",
         title="Doctor",
         section="Hosts",
@@ -59,17 +64,69 @@ PAGES = (
 QUESTIONS = (
     Question(
         endpoint="host.add",
-        text=one("Add"),
+        text=lambda asked: f"Add the host {asked.get('name', '')}".rstrip(),
         button="Add",
         back=page_of("hosts", "name"),
-        shown=("name", "address", "fingerprint"),
+        intro="Its SSH key is pinned, the helper installed, and what it has is read. Where no "
+        "fingerprint is given, the key that it shows is to be confirmed.",
+        choices=(
+            Choice("name", "Name", "text"),
+            Choice("address", "Address", "text", "root@gpu-1.example.org, local, or sim://NAME"),
+            _KEY,
+            Choice("labels", "Labels", "words", "KEY=VALUE between spaces"),
+            _LAYOUT,
+            Choice(
+                "accelerator",
+                "Guests run by",
+                "select",
+                options=(("auto", "what it has"), ("kvm", "KVM"), ("tcg", "emulation")),
+            ),
+            Choice(
+                "install",
+                "Helper",
+                "select",
+                options=(("true", "install it"), ("false", "probe only")),
+            ),
+        ),
     ),
     Question(
         endpoint="host.set",
         text=several("Change", "host"),
         button="Change",
         back=page_of("hosts"),
-        choices=(Choice("layout", "Layout", "text", "auto: as placement needs it"),),
+        choices=(_LAYOUT,),
+    ),
+    Question(
+        endpoint="host.set-migration",
+        text=one("Accept running VMs on"),
+        button="Accept them",
+        back=page_of("hosts", "name"),
+        choices=(
+            Choice("address", "Address", "text", "that other hosts send them to"),
+            Choice("tls", "TLS", "select", options=(("true", "encrypted"), ("false", "in clear"))),
+            Choice("tls_name", "Name in its certificate", "text", "empty: the address"),
+            Choice("bandwidth", "Bandwidth at most", "text", "1GiB/s, for instance"),
+        ),
+    ),
+    Question(
+        endpoint="host.remove-migration",
+        text=one("Accept no running VMs any more on"),
+        button="Accept none",
+        back=page_of("hosts", "name"),
+    ),
+    Question(
+        endpoint="host.trust",
+        text=one("Trust a new SSH key of"),
+        button="Trust it",
+        back=page_of("hosts", "name"),
+        intro="Only where its key was changed on purpose: look at it on the host itself.",
+        choices=(_KEY,),
+    ),
+    Question(
+        endpoint="host.upgrade",
+        text=several("Install this version's helper on", "host"),
+        button="Install",
+        back=page_of("hosts"),
     ),
     Question(
         endpoint="host.cordon",
@@ -119,8 +176,14 @@ QUESTIONS = (
         button="Evacuate",
         back=page_of("hosts", "name"),
         preview="host.plan-evacuation",
+        intro="Its fence block switches it off, and must say so. Without one, your word is needed.",
         choices=(
-            Choice("confirm_off", "The host is off", hint="You have looked, or it was fenced."),
+            Choice(
+                "confirm_off",
+                "It is off, and does not boot by itself: its name once more",
+                "text",
+                "Two running copies of a VM destroy its disk.",
+            ),
         ),
         ends_something=True,
     ),
@@ -130,6 +193,7 @@ QUESTIONS = (
         button="Remove",
         back=at("/hosts"),
         preview="host.preview-removal",
+        choices=(Choice("forget", "It is gone for good", hint="It is not contacted any more."),),
         ends_something=True,
     ),
     Question(

@@ -6,11 +6,12 @@ from typing import Any
 
 from vgpumgr.web.item_list import item_list
 from vgpumgr.web.page import Page, PageRead, Place, named
-from vgpumgr.web.questions import Choice, Question, one, page_of, several
+from vgpumgr.web.questions import Answers, Choice, Question, at, names_of, one, page_of, several
 
 _WITH_USERS = Choice(
     "with_users", "Also where users are at work", hint="They are cut off, unsaved work is lost."
 )
+_HOSTS = PageRead("hosts", "host.list")
 _FORCE = Choice("force", "By cutting the power", hint="The guest is not asked to shut down.")
 
 
@@ -55,7 +56,41 @@ PAGES = (
     ),
 )
 
+
+def _hosts(answers: Answers) -> list[tuple[str, str]]:
+    """Hosts that take VMs, after none."""
+    found = (answers["hosts"] or {"items": []})["items"]
+    return [("", "Choose one"), *((each["name"], each["name"]) for each in found)]
+
+
 QUESTIONS = (
+    Question(
+        endpoint="vm.create",
+        text=lambda _: "Create a VM",
+        button="Create",
+        back=at("/vms"),
+        preview="vm.plan-new",
+        intro="Where it would go is shown first. For more than this, apply a file.",
+        choices=(
+            Choice("name", "Name", "text"),
+            Choice(
+                "profiles",
+                "GPU parts",
+                "words",
+                "Profiles between spaces; none: no GPU",
+                names_of("capacity", "profile"),
+            ),
+            Choice("vcpus", "vCPUs", "number", "2 if nothing is said"),
+            Choice("memory", "Memory", "text", "4GiB if nothing is said"),
+            Choice("image", "Image", "text", "NAME@VERSION", names_of("images")),
+            Choice("disk", "Disk", "text", "40GiB, for instance; empty: as large as the image"),
+            Choice("network", "Network", "text", "empty: none"),
+            Choice("firmware", "Firmware", "select", options=("uefi", "bios")),
+            Choice("display", "With a screen"),
+            Choice("console", "With a serial console"),
+        ),
+        reads=(PageRead("capacity", "capacity.list"), PageRead("images", "image.list")),
+    ),
     Question(
         endpoint="vm.start",
         text=several("Start", "VM"),
@@ -87,10 +122,11 @@ QUESTIONS = (
         back=page_of("vms", "name"),
         preview="vm.plan-move",
         choices=(
-            Choice("to", "To the host", "text", "Empty: the best one"),
+            Choice("to", "To the host", "select", options=_hosts),
             Choice("cold", "By stopping it, and starting it there"),
             _WITH_USERS,
         ),
+        reads=(_HOSTS,),
     ),
     Question(
         endpoint="vm.delete",

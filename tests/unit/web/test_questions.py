@@ -1,0 +1,117 @@
+"""Questions before changes: what is typed comes back, and what was shown is what is done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from unittest import mock
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.api.inside import Inside
+from tests.ledgers import new_ledger
+from tests.two_tenants import BLUE, RED, TwoTenants
+from tests.unit.web.test_pages import Browser
+from vgpumgr.app import enrolment
+from vgpumgr.model.errors import UsageError
+from vgpumgr.model.role_binding import EVERY_TENANT, Role
+from vgpumgr.web.form_fields import MOST_FIELDS, lacks, mark_of, posted_fields, read_fields
+from vgpumgr.web.questions import Choice
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    folder = tmp_path_factory.mktemp("questions")
+    new_ledger(folder / "ledger.db")
+    TwoTenants(folder / "ledger.db").close()
+    inside = Inside(folder, folder / "ledger.db")
+    yield Browser(inside)
+    inside.close()
+
+
+def hidden(text: str, name: str) -> str:
+    found = re.search(rf'name="{re.escape(name)}" value="([^"]*)"', text)
+    assert found, f"no {name}"
+    return unescape(found[1])
+
+
+def test_what_was_typed_comes_back_where_it_was_refused(browser: Browser) -> None:
+    typed = {"name": "h1", "address": "not an address", "tls": "false", "request.key": "q1"}
+    asked = browser.get("/ask/host.set-migration?name=h1", browser.all)
+    typed["request.seen"] = hidden(asked.text, "request.seen")
+    said = browser.post("/do/host.set-migration", urlencode(typed), browser.all)
+    assert said.status == 400 and 'role="alert"' in said.text
+    assert 'value="not an address"' in said.text and 'value="false" selected' in said.text
+    assert hidden(said.text, "request.key") != "q1", "the next attempt is another request"
+    assert browser.inside.ledger.host("h1").migration is None
+    again = {**typed, "address": "10.0.0.7", "request.key": hidden(said.text, "request.key")}
+    assert browser.post("/do/host.set-migration", urlencode(again), browser.all).status == 200
+    assert browser.inside.ledger.host("h1").migration.address == "10.0.0.7"
+
+
+def test_what_was_not_shown_is_not_done(browser: Browser) -> None:
+    shown = browser.get(f"/ask/vm.delete?names={BLUE}-vm", browser.all)
+    mark = hidden(shown.text, "request.shown")
+    assert mark and f"{BLUE}-vm.qcow2" in shown.text
+    other = {"names": f"{RED}-vm", "force": "true", "request.key": "q2", "request.shown": mark}
+    said = browser.post("/do/vm.delete", urlencode(other), browser.all)
+    assert said.status == 200 and f"{RED}-vm.qcow2" in said.text
+    assert "would happen now" in said.text
+    assert hidden(said.text, "request.shown") == mark_of(
+        "vm.preview-delete", {"names": [f"{RED}-vm"]}
+    )
+    assert browser.inside.ledger.api_request("operator", "q2") is None
+
+
+def test_who_may_only_look_has_no_button_that_does_it(browser: Browser) -> None:
+    browser.inside.bind("looks", Role.VIEWER, EVERY_TENANT)
+    viewer = browser.inside.token("looks", Role.VIEWER, EVERY_TENANT)
+    said = browser.get("/ask/vm.create?vcpus=3", viewer)
+    assert said.status == 200 and "Show what would happen" in said.text
+    assert ">Create<" not in said.text and 'value="3"' in said.text
+    assert browser.post("/do/vm.create", "name=x&request.key=q3", viewer).status == 403
+
+
+def test_a_question_waits_for_what_its_preview_needs(browser: Browser) -> None:
+    said = browser.get(f"/ask/vm.migrate?name={BLUE}-vm", browser.all)
+    assert said.status == 200 and '<option value="h1">' in said.text
+    assert ">Move<" not in said.text and "Show what would happen" in said.text
+
+
+def test_a_hosts_key_is_confirmed_before_it_is_trusted(browser: Browser) -> None:
+    trusted = []
+
+    def enrol(app, record, *, fingerprint, install, accept):
+        if not fingerprint:
+            accept(record.name, "SHA256:abc")
+        trusted.append((record.name, fingerprint, dict(record.labels), install))
+        return browser.inside.ledger.host("h1")
+
+    form = {"name": "n1", "address": "root@n1", "labels": "a=b c=d", "install": "false"}
+    with mock.patch.object(enrolment, "enrol", enrol):
+        first = browser.post("/do/host.add", urlencode({**form, "request.key": "k1"}), browser.all)
+        assert first.status == 409 and not trusted
+        assert 'name="fingerprint" value="SHA256:abc"' in first.text
+        assert 'value="root@n1"' in first.text and 'value="a=b c=d"' in first.text
+        form |= {"fingerprint": "SHA256:abc", "request.key": hidden(first.text, "request.key")}
+        assert browser.post("/do/host.add", urlencode(form), browser.all).status == 200
+    assert trusted == [("n1", "SHA256:abc", {"a": "b", "c": "d"}, False)]
+
+
+def test_lists_are_typed_as_words_and_as_lines() -> None:
+    fields = [("hosts", "h1  h2"), ("vms", "a\r\n\r\n b \r\n")]
+    choices = (Choice("hosts", "", "words"), Choice("vms", "", "lines"))
+    assert read_fields("heal.apply", fields, choices) == {"hosts": ["h1", "h2"], "vms": ["a", "b"]}
+    assert read_fields("heal.apply", [("hosts", ""), ("vms", "a b")]) == {"vms": ["a b"]}
+    assert lacks("vm.migrate", {"name": "a"}) and not lacks("vm.migrate", {"name": "a", "to": "b"})
+    with pytest.raises(UsageError):
+        posted_fields(b"&".join([b"a=1"] * (MOST_FIELDS + 1)))
+
+
+def test_the_trail_is_filtered_by_its_address(browser: Browser) -> None:
+    assert browser.get("/trail?since=nonsense", browser.all).status == 400
+    assert f"{BLUE}-vm" not in browser.get("/trail?since=2100-01-01T00:00", browser.all).text
+    assert f"{BLUE}-vm" in browser.get("/trail?since=1970-01-01T00:00&vm=", browser.all).text
+    assert f"{BLUE}-vm" not in browser.get("/trail?vm=another", browser.all).text

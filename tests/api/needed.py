@@ -51,6 +51,7 @@ OTHERS: dict[str, Permission | None] = {
     "pool.apply": Permission.POOL_WRITE,
     "pool.find": Permission.POOL_READ,
     "pool.plan": Permission.POOL_READ,
+    "settings.show": Permission.STORE_ADMIN,
     "use.show": Permission.FLEET_READ,
     **dict.fromkeys(
         ("upload.begin", "upload.list", "upload.show", "upload.discard"), Permission.IMAGE_WRITE
@@ -77,7 +78,7 @@ FOR_ALL_TENANTS = frozenset(
         *("upload.begin", "upload.list", "upload.show", "upload.discard", "image.import"),
         *("image.retire", "quota.set", "quota.delete", "vm.plan-move", "vm.migrate"),
         *("layout.export", "layout.import", "layout.plan", "layout.assert", "layout.apply"),
-        *("layout.show", "use.show"),
+        *("layout.show", "settings.show", "use.show"),
     }
 )
 """Refused to who is limited to tenants, though they hold the permission there."""

@@ -93,9 +93,10 @@ class ChangeRoutes:
         notice: str = "",
     ) -> Response:
         """The question with what is asked so far; ``problem`` is why it was not done."""
-        looks = bool(question.preview) and call.may_call(question.preview)
-        ready = looks and not lacks(question.preview, asked)
-        preview = await _preview(question, call, asked) if ready else None
+        previews = bool(question.preview) and call.may_call(question.preview)
+        ready = previews and not lacks(question.preview, asked)
+        preview = await _preview(question.preview, call, asked) if ready else None
+        also = [each for each in question.also if ready and call.may_call(each)]
         hidden = hidden_fields(asked, question)
         values = {
             **frame,
@@ -109,9 +110,10 @@ class ChangeRoutes:
             "key": secrets.token_urlsafe(24),
             "seen": await to_thread.run_sync(_tag, question, call, asked),
             "preview": preview,
+            "also": [(each, await _preview(each, call, asked)) for each in also],
             "mark": mark_of(question.preview, asked) if preview and not _refused(preview) else "",
-            "looks": looks and _is_chosen(question),
-            "does": call.may_call(question.endpoint) and (ready or not looks),
+            "looks": previews and _is_chosen(question),
+            "does": call.may_call(question.endpoint) and (ready or not previews),
             "problem": problem.as_dict() if problem else None,
             "notice": notice,
         }
@@ -156,21 +158,21 @@ async def _fields(request: Request) -> Fields:
 
 
 def _require(question: Question, call: PageCall) -> None:
-    """The question is for who may make the change, or look at what it would do."""
-    names = [question.endpoint, *([question.preview] if question.preview else ())]
-    if not any(call.may_call(each) for each in names):
+    """The question is for who may make the change, or look at what several choices would do."""
+    looks = _is_chosen(question) and call.may_call(question.preview)
+    if not looks and not call.may_call(question.endpoint):
         raise refusal(call, question.endpoint)
 
 
 def _is_chosen(question: Question) -> bool:
     """Is something of the preview chosen when asked?"""
-    known = all_parameters(ENDPOINTS[question.preview]).model_fields
+    known = all_parameters(ENDPOINTS[question.preview]).model_fields if question.preview else ()
     return any(each.name in known for each in question.choices)
 
 
-async def _preview(question: Question, call: PageCall, asked: Asked) -> dict[str, Any]:
+async def _preview(name: str, call: PageCall, asked: Asked) -> dict[str, Any]:
     try:
-        return await call.read(question.preview, parameters_of(question.preview, asked))
+        return await call.read(name, parameters_of(name, asked))
     except VgpumgrError as error:
         return {"refused": error.as_dict()}
 

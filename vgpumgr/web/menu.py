@@ -38,6 +38,7 @@ MENU = (
     MenuEntry("Drift", "/drift", "drift.list"),
     MenuEntry("Trail", "/trail", "audit.list"),
     MenuEntry("Access", "/access", "role.list"),
+    MenuEntry("Settings", "/settings", "settings.show"),
 )
 
 

@@ -49,8 +49,9 @@ def names_of(read: str, key: str = "name") -> Callable[[Answers], Iterable[str]]
 class Question:
     """What is asked before the endpoint is called. ``text`` says what is to be done to what;
     ``preview`` is the endpoint that tells what would happen, with the same parameters as far as it
-    has them; ``back`` is where its page is. Parameters that were given in a form are ``shown``.
-    ``reads`` are for the options of its choices, ``intro`` says what is good to know first.
+    has them, and ``also`` are others that are shown with it; ``back`` is where its page is.
+    Parameters that were given in a form are ``shown``. ``reads`` are for the options of its
+    choices, ``intro`` says what is good to know first.
 
     A question comes back where its change was refused, with what was typed; and where something
     else was chosen than its preview is about.
@@ -61,6 +62,7 @@ class Question:
     button: str
     back: Callable[[Asked], str]
     preview: str = ""
+    also: tuple[str, ...] = ()
     choices: tuple[Choice, ...] = ()
     shown: tuple[str, ...] = ()
     ends_something: bool = False

@@ -14,6 +14,7 @@ from vgpumgr import __version__
 from vgpumgr.model.formats import counted
 from vgpumgr.web import static_files
 from vgpumgr.web.form_fields import typed_text
+from vgpumgr.web.reason_lines import reason_lines
 from vgpumgr.web.slot_paths import drawn_width, slot_paths
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
@@ -44,6 +45,7 @@ def environment() -> Environment:
         "moment": moment,
         "drawn_width": drawn_width,
         "part": lambda text: quote(str(text), safe=""),
+        "reason_lines": reason_lines,
         "slot_paths": slot_paths,
         "spoken": spoken,
         "typed": typed_text,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
 from unittest import mock
 from urllib.parse import urlencode
 
@@ -15,6 +16,8 @@ from tests.ledgers import new_ledger
 from tests.two_tenants import BLUE, RED, TwoTenants
 from tests.unit.web.test_pages import Browser
 from vgpumgr.app import enrolment
+from vgpumgr.app.config import Config
+from vgpumgr.endpoints.settings import setting_items
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.role_binding import EVERY_TENANT, Role
 from vgpumgr.web.form_fields import MOST_FIELDS, lacks, mark_of, posted_fields, read_fields
@@ -54,7 +57,7 @@ def test_what_was_typed_comes_back_where_it_was_refused(browser: Browser) -> Non
 def test_what_was_not_shown_is_not_done(browser: Browser) -> None:
     shown = browser.get(f"/ask/vm.delete?names={BLUE}-vm", browser.all)
     mark = hidden(shown.text, "request.shown")
-    assert mark and f"{BLUE}-vm.qcow2" in shown.text
+    assert mark and f"{BLUE}-vm.qcow2" in shown.text and "at work there" in shown.text
     other = {"names": f"{RED}-vm", "force": "true", "request.key": "q2", "request.shown": mark}
     said = browser.post("/do/vm.delete", urlencode(other), browser.all)
     assert said.status == 200 and f"{RED}-vm.qcow2" in said.text
@@ -72,6 +75,7 @@ def test_who_may_only_look_has_no_button_that_does_it(browser: Browser) -> None:
     assert said.status == 200 and "Show what would happen" in said.text
     assert ">Create<" not in said.text and 'value="3"' in said.text
     assert browser.post("/do/vm.create", "name=x&request.key=q3", viewer).status == 403
+    assert browser.get(f"/ask/vm.stop?names={BLUE}-vm", viewer).status == 403
 
 
 def test_a_question_waits_for_what_its_preview_needs(browser: Browser) -> None:
@@ -115,3 +119,17 @@ def test_the_trail_is_filtered_by_its_address(browser: Browser) -> None:
     assert f"{BLUE}-vm" not in browser.get("/trail?since=2100-01-01T00:00", browser.all).text
     assert f"{BLUE}-vm" in browser.get("/trail?since=1970-01-01T00:00&vm=", browser.all).text
     assert f"{BLUE}-vm" not in browser.get("/trail?vm=another", browser.all).text
+
+
+def test_settings_are_told_without_a_secret() -> None:
+    config = Config(
+        ledger="postgresql://ada:hunter2@[::1]:5432/fleet?password=hunter2&sslmode=require",
+        state_dir=Path("/var/lib/x"),
+        lanes=7,
+    )
+    found = {each["name"]: each for each in setting_items(config)}
+    assert found["ledger"]["value"] == "postgresql://ada@[::1]:5432/fleet"
+    assert "hunter2" not in str(found)
+    assert found["lanes"] == {"name": "lanes", "value": "7", "default": False}
+    assert found["api_key"] == {"name": "api_key", "value": "", "default": True}
+    assert found["auth_oidc_scopes"]["value"] == "openid profile"

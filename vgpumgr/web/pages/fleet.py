@@ -91,6 +91,15 @@ _TRAIL = Listing(
     ),
     intro="The newest 1,000 records that match. vgpumgr audit verify checks the seal of all.",
 )
+_SETTINGS = Listing(
+    (
+        Column("Setting", "name"),
+        Column("Value", "value"),
+        Column("As it comes", "default"),
+    ),
+    hint="name, value",
+    intro="What this server runs with. Secrets are in files, and are never shown.",
+)
 _FILTERS = ("vm", "host", "operation", "event", "user", "tenant")
 
 
@@ -212,6 +221,7 @@ PAGES = (
         section="Drift",
         live=False,
     ),
+    list_page("/settings", "Settings", "settings.show", _SETTINGS),
     list_page("/trail", "Trail", "audit.list", _TRAIL, asked=_trail, template="trail.html"),
 )
 

@@ -134,6 +134,7 @@ QUESTIONS = (
         button="Delete",
         back=page_of("vms"),
         preview="vm.preview-delete",
+        also=("vm.users",),
         choices=(
             Choice("keep_disks", "Keep the disks"),
             Choice("force", "Even if it runs", hint="Its power is cut."),

@@ -62,7 +62,7 @@ def test_every_page_is_used_without_a_mouse(operator: Visitor, cli: Cli) -> None
     wrong = {}
     for path in PATHS:
         operator.go(filled(path, cli))
-        operator.page.wait_for_timeout(50)
+        operator.page.wait_for_function(_CONNECTED)  # what is connected takes the focus
         wanted = operator.page.evaluate(
             "q => [...document.querySelectorAll(q)].filter(e => !e.disabled && e.checkVisibility()"
             " && !e.closest('.screen, .serial')).length",
@@ -83,6 +83,9 @@ def test_every_page_is_used_without_a_mouse(operator: Visitor, cli: Cli) -> None
     assert wrong == {}
 
 
+_CONNECTED = """() =>
+  !document.getElementById("console-state")?.textContent.startsWith("Connecting")
+"""
 _FOCUSED = """() => {
   const it = document.activeElement;
   if (!it || it === document.body) return "";

@@ -11,6 +11,7 @@ import pytest
 from vgpumgr.hosts.helper.helper_console import HelperConsole
 from vgpumgr.hosts.helper.helper_launch import installed, streamed
 from vgpumgr.hosts.program_runner import start_local
+from vgpumgr.model.console_ticket import ConsoleKind
 from vgpumgr.model.errors import (
     Conflict,
     DeadlineExceeded,
@@ -104,6 +105,20 @@ def test_an_older_helper_says_nothing_and_is_not_waited_for() -> None:
         console(program, timeout_s=0.05)("desk", "vm-1")
     assert "vgpumgr host upgrade h1" in caught.value.next
     assert program.closed.is_set()
+
+
+def test_the_kind_is_told_to_helpers_that_know_it() -> None:
+    program = Told(OK)
+    console(program)("desk", "vm-1", ConsoleKind.SERIAL)
+    assert json.loads(program.heard)["args"] == {"domain": "desk", "vm": "vm-1", "kind": "serial"}
+    older = "argument 'kind' is not one this verb takes (domain, vm)"
+    for said, next_ in (
+        (refusal("bad-argument", older), "vgpumgr host upgrade h1"),
+        (refusal("refused", "desk has no serial console"), "vgpumgr vm show desk"),
+    ):
+        with pytest.raises(HostRefused) as caught:
+            console(Told(said))("desk", "vm-1", ConsoleKind.SERIAL)
+        assert caught.value.next == next_
 
 
 def test_a_host_that_is_only_probed_has_no_consoles() -> None:

@@ -97,10 +97,16 @@ class HelperConsole:
         try:
             result_of(self.host, CompletedProgram(0 if line else 1, line, said), self.launch)
         except HostRefused as refusal:
-            screen = "; display: true or console: true in its file adds a screen"
-            more = screen if kind is ConsoleKind.SCREEN else ""
-            refusal.next = refusal.next or f"vgpumgr vm show {domain}{more}"
+            refusal.next = refusal.next or self._advice(domain, kind, refusal.message)
             raise
+
+    def _advice(self, domain: str, kind: ConsoleKind, refused: str) -> str:
+        if kind is ConsoleKind.SCREEN:
+            screen = "display: true or console: true in its file adds a screen"
+            return f"vgpumgr vm show {domain}; {screen}"
+        if "'kind'" in refused:  # a helper from before serial consoles
+            return f"vgpumgr host upgrade {self.host}"
+        return f"vgpumgr vm show {domain}"
 
 
 class _Joined:

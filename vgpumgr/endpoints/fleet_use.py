@@ -25,11 +25,14 @@ class UseInSpan(TypedDict):
 
 
 class FleetUse(TypedDict):
-    """Slots of all GPUs that were held, span by span; ``units`` is how many slots there are now."""
+    """Slots of all GPUs that were held, span by span; ``units`` is how many slots there are now,
+    ``held`` how many of them are held.
+    """
 
     name: str
     hours: int
     units: int
+    held: int
     items: list[UseInSpan]
 
 
@@ -46,13 +49,15 @@ def show_use(context: CallContext, asked: UseRequest) -> Result[FleetUse]:
 
     ledger, end = context.app.ledger, time.time()
     begin = end - 3600.0 * asked.hours
-    held = occupancy(ledger.holdings(), begin, end, SPANS)
+    holdings = ledger.holdings()
+    held = occupancy(holdings, begin, end, SPANS)
     long = (end - begin) / SPANS
     return Result(
         answer={
             "name": "use",
             "hours": asked.hours,
             "units": sum(each.units for each in ledger.gpus()),
+            "held": sum(each.units for each in holdings if each.until is None),
             "items": [{"at": begin + n * long, "units": each} for n, each in enumerate(held)],
         }
     )

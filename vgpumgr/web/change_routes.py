@@ -128,6 +128,7 @@ class ChangeRoutes:
         if about.get(SHOWN) and about[SHOWN] != mark_of(question.preview, asked):
             return await self._asked(question, call, asked, frame, notice=_OTHERWISE)
         try:
+            _require_said(question, asked)
             answer = await call.change(
                 question.endpoint,
                 with_defaults(question.endpoint, asked),
@@ -164,6 +165,12 @@ def _require(question: Question, call: PageCall) -> None:
         raise refusal(call, question.endpoint)
 
 
+def _require_said(question: Question, asked: Asked) -> None:
+    for each in question.choices:
+        if each.required and not asked.get(each.name):
+            raise UsageError(f"{each.label}: nothing was said", next="fill it in")
+
+
 def _is_chosen(question: Question) -> bool:
     """Is something of the preview chosen when asked?"""
     known = all_parameters(ENDPOINTS[question.preview]).model_fields if question.preview else ()
@@ -196,7 +203,10 @@ def _tag(question: Question, call: PageCall, asked: Asked) -> str:
     of_same = [name for name, each in ENDPOINTS.items() if tag and each.tag is tag]
     for name in (question.endpoint, *of_same):
         if tag and not lacks(name, asked):
-            return call.tag(name, parameters_of(name, asked))
+            try:
+                return call.tag(name, parameters_of(name, asked))
+            except NotFound:  # the endpoint makes it, or says so itself
+                return ""
     return ""
 
 

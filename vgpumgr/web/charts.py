@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-WIDTH, HEIGHT = 960, 220
+WIDTH, HEIGHT = 640, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 8, 24
 TICKS = 6
+MOST_ROWS = 24
+"""Of the table that says what a chart shows."""
+WAITS = ((60.0, "1 min"), (600.0, "10 min"), (3600.0, "1 h"), (14400.0, "4 h"), (86400.0, "a day"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +24,16 @@ class ChartTick:
 
 @dataclass(frozen=True, slots=True)
 class AreaChart:
-    """An area under a line of steps, with its axes; ``summary`` says the same in words."""
+    """An area under a line of steps, with its axes; ``summary`` says the same in words, ``rows`` in
+    numbers: from when on, and how many on average until the next row.
+    """
 
     area: str
     line: str
     across: tuple[ChartTick, ...]
     up: tuple[ChartTick, ...]
     summary: str
+    rows: tuple[tuple[str, float], ...] = ()
     width: int = WIDTH
     height: int = HEIGHT
     left: int = _LEFT
@@ -35,10 +41,10 @@ class AreaChart:
 
 
 def area_chart(
-    times: Sequence[datetime], values: Sequence[float], most: float, unit: str
+    times: Sequence[datetime], values: Sequence[float], most: float, unit: str, now: float
 ) -> AreaChart:
     """The chart of a value for each span that begins at one of ``times``, all of one length, of
-    ``most`` at the top.
+    ``most`` at the top. ``now`` is the value at this moment.
     """
     top = max(most, max(values, default=0.0), 1.0)
     wide = (WIDTH - _LEFT - _RIGHT) / max(len(values), 1)
@@ -59,12 +65,22 @@ def area_chart(
     )
     up = tuple(ChartTick(y(top * n / 4), f"{top * n / 4:.3g}") for n in range(5))
     peak = max(values, default=0.0)
-    now = values[-1] if values else 0.0
     mean = sum(values) / len(values) if values else 0.0
     summary = (
-        f"{now:.4g} of {most:.4g} {unit} at the end; {mean:.4g} on average, {peak:.4g} at most"
+        f"{_number(now)} of {_number(most)} {unit} now; "
+        f"{_number(mean)} on average, {_number(peak)} at most"
     )
-    return AreaChart(area, line, across, up, summary)
+    return AreaChart(area, line, across, up, summary, _rows(times, values))
+
+
+def _number(value: float) -> str:
+    return f"{round(value, 1):,g}"
+
+
+def _rows(times: Sequence[datetime], values: Sequence[float]) -> tuple[tuple[str, float], ...]:
+    every = max(1, -(-len(values) // MOST_ROWS))
+    some = [(times[n].isoformat(), values[n : n + every]) for n in range(0, len(values), every)]
+    return tuple((at, round(sum(part) / len(part), 2)) for at, part in some)
 
 
 def _when(at: datetime, times: Sequence[datetime]) -> str:
@@ -73,16 +89,52 @@ def _when(at: datetime, times: Sequence[datetime]) -> str:
 
 
 def concurrent(
-    spans: Sequence[tuple[datetime, datetime | None]], begin: datetime, end: datetime, count: int
+    spans: Iterable[tuple[datetime, datetime | None]], begin: datetime, end: datetime, count: int
 ) -> tuple[list[datetime], list[float]]:
-    """How many of the spans (None: still) lie over the middle of each of ``count`` parts."""
+    """How many of the spans (None: still) there are at once, at most, in each of ``count`` parts
+    of the time.
+    """
     part = (end - begin) / count
     times = [begin + number * part for number in range(count)]
-    values = []
-    for each in times:
-        middle = each + part / 2
-        open_then = (
-            since <= middle and (until is None or until > middle) for since, until in spans
-        )
-        values.append(float(sum(open_then)))
+    changes = sorted(
+        (max(at, begin), change)
+        for since, until in spans
+        for at, change in ((since, 1), (until or end, -1))
+    )
+    values, now, done = [], 0, 0
+    for number, each in enumerate(times):
+        until, most = begin + (number + 1) * part, -1
+        while done < len(changes) and changes[done][0] < until:
+            at, change = changes[done]
+            most = max(most, now) if at > each else most
+            now, done = now + change, done + 1
+        values.append(float(max(most, now)))
     return times, values
+
+
+@dataclass(frozen=True, slots=True)
+class WaitRow:
+    """How many wait ``now`` for about so long, and how many waited so ``then``."""
+
+    text: str
+    now: int
+    then: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitSpread:
+    """Waits by their length; ``most`` is the largest number in it."""
+
+    rows: tuple[WaitRow, ...]
+    most: int
+
+
+def spread(now: Sequence[float], then: Sequence[float]) -> WaitSpread:
+    """Waits (seconds each) by their length: what waits now, and what waited before it started."""
+    bounds = [0.0, *(bound for bound, _ in WAITS), float("inf")]
+    names = [f"up to {text}" for _, text in WAITS] + [f"longer than {WAITS[-1][1]}"]
+    rows = tuple(
+        WaitRow(name, *(sum(low <= each < high for each in some) for some in (now, then)))
+        for name, low, high in zip(names, bounds, bounds[1:], strict=False)
+    )
+    return WaitSpread(rows, max(max(each.now, each.then) for each in rows))

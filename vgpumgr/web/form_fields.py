@@ -32,7 +32,8 @@ def read_fields(
     name: str, fields: Iterable[tuple[str, str]], choices: Sequence[Choice] = ()
 ) -> dict[str, Any]:
     """Fields of a form as the endpoint's parameters, still texts. What is empty was not said;
-    UsageError for one that it does not have. A list may be typed as words, or as lines.
+    UsageError for one that it does not have. A list may be typed as words, or as lines, a mapping
+    as words like ``A40-8Q=10``.
     """
     kinds = all_parameters(ENDPOINTS[name]).model_fields
     typed = {each.name: each.kind for each in choices}
@@ -40,11 +41,21 @@ def read_fields(
     for key, text in fields:
         if key not in kinds:
             raise UsageError(f"{name} has no {key}")
-        if not _is_list(kinds[key].annotation):
+        if _is(dict, kinds[key].annotation):
+            found |= {key: _mapping(text)} if text.strip() else {}
+        elif not _is(list, kinds[key].annotation):
             found |= {key: text.replace("\r\n", "\n")} if text else {}
         elif values := _values(typed.get(key, ""), text):
             found.setdefault(key, []).extend(values)
     return found
+
+
+def _mapping(text: str) -> dict[str, str]:
+    pairs = [each.partition("=") for each in text.replace(",", " ").split()]
+    for name, _, value in pairs:
+        if not name or not value:
+            raise UsageError(f"{text!r} is not like A40-8Q=10 T4-4Q=none")
+    return {name: value for name, _, value in pairs}
 
 
 def _values(kind: str, text: str) -> list[str]:
@@ -60,6 +71,8 @@ def typed_text(choice: Choice, asked: Mapping[str, Any]) -> str:
     value = asked.get(choice.name, "")
     if isinstance(value, str):
         return value
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={each}" for name, each in value.items())
     return ("\n" if choice.kind == "lines" else " ").join(value)
 
 
@@ -81,5 +94,5 @@ def mark_of(name: str, asked: Mapping[str, Any]) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
-def _is_list(kind: Any) -> bool:
-    return get_origin(kind) is list or any(_is_list(each) for each in get_args(kind))
+def _is(origin: type, kind: Any) -> bool:
+    return get_origin(kind) is origin or any(_is(origin, each) for each in get_args(kind))

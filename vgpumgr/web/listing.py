@@ -1,4 +1,4 @@
-"""Pages that are a list: columns of an answer's items, and forms for what can be added."""
+"""Pages that are a list: columns of an answer's items, and buttons for what can be added."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any
 
 from vgpumgr.web.item_list import item_list
 from vgpumgr.web.page import NO_PARAMETERS, Asks, Page, PageRead, Place
-from vgpumgr.web.questions import Choice
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column: ``key`` of the item, shown as ``kind``: ``text``, ``number``, ``state``, ``when``,
     ``mib``, ``bytes``, ``list``, ``pairs``, ``lasting``, or a thing with a page (``host``, ``vm``,
-    ``gpu``, ``pool``, ``image``, ``operation``).
+    ``gpu``, ``pool``, ``image``, ``operation``, ``queued``).
     """
 
     title: str
@@ -36,12 +35,11 @@ class RowAction:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeForm:
-    """A form whose fields go into the question before a change."""
+class NewThing:
+    """A button above the list that leads to a question with fields of its own."""
 
     endpoint: str
     label: str
-    fields: tuple[Choice, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class Listing:
 
     columns: tuple[Column, ...]
     actions: tuple[RowAction, ...] = ()
-    forms: tuple[ChangeForm, ...] = ()
+    news: tuple[NewThing, ...] = ()
     hint: str = "any words"
     intro: str = ""
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from starlette.status import HTTP_400_BAD_REQUEST
 
 from vgpumgr.access.permission import Permission
+from vgpumgr.access.roles import PERMISSIONS
 from vgpumgr.api.incoming_call import IncomingCall
 from vgpumgr.api.parameters import all_parameters
 from vgpumgr.api.service import Service
@@ -21,7 +22,7 @@ from vgpumgr.endpoints.registry import ENDPOINTS
 from vgpumgr.identity.established import Established
 from vgpumgr.model.actor import LoginMethod
 from vgpumgr.model.errors import UsageError, error_from
-from vgpumgr.model.role_binding import ALL_TENANTS
+from vgpumgr.model.role_binding import ALL_TENANTS, Role
 
 
 class PageCall:
@@ -48,8 +49,11 @@ class PageCall:
 
     @property
     def is_desktop_user(self) -> bool:
-        """Do they use desktops, and run nothing?"""
-        return self.may(Permission.DESKTOP_CONNECT) and not self.may(Permission.POOL_ASSIGN)
+        """Do they use desktops, and have nothing to see or do beyond a tenant's user?"""
+        grants = self.who.grants
+        where = grants.scope(Permission.DESKTOP_CONNECT)
+        more = any(not each.permissions <= PERMISSIONS[Role.TENANT_USER] for each in grants.each)
+        return bool(where) and not more and grants.scope(Permission.POOL_READ) <= where
 
     @property
     def roles(self) -> tuple[str, ...]:

@@ -19,9 +19,10 @@ Answers = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A parameter that is chosen when asked: a box to tick, or by its ``kind`` a field: a
-    ``number``, ``text``, ``words`` between spaces or ``lines`` (of a list), or a ``select`` of
-    ``options``; a text may have those as proposals. ``options`` are values, or pairs of a value and
-    what is shown for it; where they come from a read, they are made of the answers.
+    ``number``, ``text``, ``words`` between spaces or ``lines`` (of a list), a ``moment``, or a
+    ``select`` of ``options``; a text may have those as proposals. ``options`` are values, or pairs
+    of a value and what is shown for it; where they come from a read, they are made of the answers.
+    What is ``required`` must be said, whatever the endpoint takes for it otherwise.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Choice:
     kind: str = "tick"
     hint: str = ""
     options: tuple[Any, ...] | Callable[[Answers], Iterable[Any]] = ()
+    required: bool = False
 
     def pairs(self, answers: Answers) -> list[tuple[str, str]]:
         """The options as (value, what is shown for it)."""
@@ -41,6 +43,17 @@ def names_of(read: str, key: str = "name") -> Callable[[Answers], Iterable[str]]
 
     def options(answers: Answers) -> Iterable[str]:
         return [each[key] for each in (answers[read] or {"items": ()})["items"]]
+
+    return options
+
+
+def all_of(read: str, *keys: str) -> Callable[[Answers], Iterable[str]]:
+    """Options that are the texts, or lists of texts, under these keys of a read's items."""
+
+    def options(answers: Answers) -> Iterable[str]:
+        found = [each[key] for each in (answers[read] or {"items": ()})["items"] for key in keys]
+        texts = [[each] if isinstance(each, str) else each for each in found]
+        return sorted({each for some in texts for each in some if each})
 
     return options
 

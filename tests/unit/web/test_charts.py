@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from vgpumgr.web.charts import HEIGHT, WIDTH, area_chart, concurrent
+from vgpumgr.web.charts import HEIGHT, WIDTH, area_chart, concurrent, spread
 from vgpumgr.web.slot_paths import drawn_width, slot_paths
 
 BEGIN = datetime(2026, 11, 2, tzinfo=UTC)
@@ -13,8 +13,8 @@ HOURS = [BEGIN + timedelta(hours=n) for n in range(4)]
 
 
 def test_a_chart_says_what_it_shows_and_stays_in_its_frame() -> None:
-    chart = area_chart(HOURS, [0, 2, 4, 1], 8, "slots")
-    assert chart.summary == "1 of 8 slots at the end; 1.75 on average, 4 at most"
+    chart = area_chart(HOURS, [0, 2, 4, 1], 8, "slots", 3)
+    assert chart.summary == "3 of 8 slots now; 1.8 on average, 4 at most"
     across = [float(each) for each in re.findall(r"[MLH](-?[\d.]+)", chart.line)]
     assert min(across) >= 0 and max(across) <= WIDTH
     assert chart.line.count("H") == len(HOURS)
@@ -23,7 +23,7 @@ def test_a_chart_says_what_it_shows_and_stays_in_its_frame() -> None:
 
 
 def test_nothing_is_drawn_of_nothing() -> None:
-    chart = area_chart([], [], 0, "slots")
+    chart = area_chart([], [], 0, "slots", 0)
     assert (chart.line, chart.area, chart.across) == ("", "", ())
 
 
@@ -34,6 +34,17 @@ def test_sessions_are_counted_while_they_last() -> None:
     assert values == [1, 2, 1, 1]
 
 
+def test_sessions_are_counted_at_their_most() -> None:
+    def at(hour: float) -> datetime:
+        return BEGIN + timedelta(hours=hour)
+
+    spans = [(at(-2), at(-1)), (at(-1), at(0.5)), (at(0.2), at(0.4)), (at(0.5), at(0.9)),
+             (at(3.9), None)]  # fmt: skip
+    assert concurrent(spans, BEGIN, at(4), 4)[1] == [2, 0, 0, 1]
+    assert concurrent([(at(0), at(1)), (at(1), at(2))], BEGIN, at(4), 4)[1] == [1, 1, 0, 0]
+    assert concurrent([], BEGIN, at(4), 2)[1] == [0, 0]
+
+
 def test_slots_are_drawn_in_as_few_paths_as_there_are_kinds() -> None:
     paths = {each.kind: each for each in slot_paths("AABB..##=.")}
     assert set(paths) == {"used", "free", "foreign", "instance"}
@@ -41,3 +52,19 @@ def test_slots_are_drawn_in_as_few_paths_as_there_are_kinds() -> None:
     assert paths["free"].data.count("M") == 2 and paths["free"].dashes
     assert drawn_width("AABB..##=.") == 100
     assert drawn_width("." * 80) <= 320
+
+
+def test_a_chart_says_its_numbers_in_few_rows() -> None:
+    times = [BEGIN + timedelta(hours=n) for n in range(168)]
+    rows = area_chart(times, [float(n) for n in range(168)], 168, "slots", 0).rows
+    assert len(rows) <= 24 and rows[0] == (BEGIN.isoformat(), 3.0)
+    assert rows[-1][1] == 164.0
+    assert area_chart([], [], 0, "slots", 0).rows == ()
+
+
+def test_waits_are_counted_once_each_by_their_length() -> None:
+    found = spread([0.0, 59.0, 60.0, 3600.0, 90000.0], [86400.0])
+    assert [each.now for each in found.rows] == [2, 1, 0, 1, 0, 1]
+    assert [each.then for each in found.rows] == [0, 0, 0, 0, 0, 1]
+    assert (found.most, found.rows[-1].text) == (2, "longer than a day")
+    assert spread([], []).most == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -36,9 +36,9 @@ class Browser:
         self.all = inside.token(OPERATOR, Role.ADMIN, EVERY_TENANT)
         self.blue = inside.token("blue-admin", Role.TENANT_ADMIN, BLUE)
 
-    def session(self) -> str:
-        """The secret of a login at a provider, of who may do everything."""
-        who = Principal(user=OPERATOR, method=LoginMethod.BROWSER)
+    def session(self, user: str = OPERATOR, groups: Collection[str] = ()) -> str:
+        """The secret of a login at a provider; without a name of who may do everything."""
+        who = Principal(user=user, groups=frozenset(groups), method=LoginMethod.BROWSER)
         return self.inside.app.access.logins.begin(who)[1]
 
     def get(self, path: str, secret: str = "", **headers: str):
@@ -68,7 +68,7 @@ def filled(browser: Browser, path: str, mark: str) -> str:
     ledger = browser.inside.ledger
     operation = next(each.id for each in ledger.operations() if mark in each.id)
     parts = {"vm": f"{mark}-vm", "host": "h1", "gpu": ledger.gpus()[0].id, "id": operation}
-    parts |= {"pool": f"{mark}-pool", "image": "cad@1"}
+    parts |= {"pool": f"{mark}-pool", "image": "cad@1", "queued": f"{mark}-q"}
     return re.sub(r"{(\w+)(:path)?}", lambda found: quote(parts[found[1]], safe=""), path)
 
 
@@ -87,7 +87,7 @@ def test_a_page_tells_of_no_other_tenant(browser: Browser, path: str) -> None:
     said = browser.get(filled(browser, path, BLUE), browser.blue)
     assert said.status in {200, 403, 404}
     assert RED not in said.text
-    if re.search(r"{(vm|id|pool)}", path):
+    if re.search(r"{(vm|id|pool|queued)}", path):
         foreign = browser.get(filled(browser, path, RED), browser.blue)
         assert foreign.status == 404
 

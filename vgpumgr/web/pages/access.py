@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from vgpumgr.access.roles import MEANINGS, PERMISSIONS
-from vgpumgr.model.role_binding import Role
-from vgpumgr.web.listing import ChangeForm, Column, Listing, RowAction, list_page
-from vgpumgr.web.page import Page, PageRead
-from vgpumgr.web.questions import Choice, Question, at, one, several
+from typing import Any
 
-_BINDING = (
-    Choice("subject", "Subject", "text", "user:ada, group:cad, local:root"),
-    Choice("role", "Role", "text", ", ".join(Role)),
-    Choice("tenant", "Tenant", "text", "* for all of them"),
+from vgpumgr.access.permission import FLEET_WIDE, Permission
+from vgpumgr.access.roles import MEANINGS, PERMISSIONS
+from vgpumgr.model.role_binding import EVERY_TENANT, Role
+from vgpumgr.web.listing import Column, Listing, NewThing, RowAction, list_page
+from vgpumgr.web.page import Page, PageRead, Place
+from vgpumgr.web.questions import Answers, Choice, Question, at, one, several
+
+_LIFETIMES = (
+    ("2592000", "30 days"),
+    ("86400", "a day"),
+    ("604800", "a week"),
+    ("7776000", "90 days"),
+    ("31536000", "a year"),
 )
-_TOKEN = (
-    Choice("name", "Name", "text"),
-    Choice("role", "Role", "text", ", ".join(Role)),
-    Choice("tenant", "Tenant", "text", "* for all of them"),
-    Choice("lifetime_s", "Lifetime, in seconds", "number"),
+
+
+def _tenants(answers: Answers) -> list[tuple[str, str]]:
+    known = [each["tenant"] for each in (answers["quotas"] or {"items": ()})["items"]]
+    return [(EVERY_TENANT, "all tenants"), *((each, each) for each in known)]
+
+
+_QUOTAS = (PageRead("quotas", "quota.list", needed=False),)
+_ROLE = Choice("role", "Role", "select", options=tuple((each, each) for each in Role))
+_TENANT = Choice(
+    *("tenant", "Tenant", "text", "The name of one, or * for all, now and later."),
+    options=_tenants,
+    required=True,
 )
 _ROLES = Listing(
     (
@@ -32,7 +45,8 @@ _ROLES = Listing(
             "role.revoke", "Revoke", {"subject": "subject", "role": "role", "tenant": "tenant"}
         ),
     ),
-    (ChangeForm("role.grant", "Grant a role", _BINDING),),
+    (NewThing("role.grant", "Grant a role"),),
+    hint="subject, role, tenant",
 )
 _TOKENS = Listing(
     (
@@ -45,7 +59,8 @@ _TOKENS = Listing(
         Column("Used", "last_used_at", "when"),
     ),
     (RowAction("token.revoke", "Revoke", {"names": "id"}),),
-    (ChangeForm("token.create", "New token", _TOKEN),),
+    (NewThing("token.create", "New token"),),
+    hint="name, owner, role",
     intro="A token does what its role may do, and no more than its owner.",
 )
 _SESSIONS = Listing(
@@ -58,19 +73,31 @@ _SESSIONS = Listing(
         Column("Seen", "seen_at", "when"),
     ),
     (RowAction("auth.session.end", "End", {"names": "id"}),),
+    hint="user, group, address",
 )
+
+
+def _table(_: dict[str, Any], __: Place) -> dict[str, Any]:
+    """What each role may do, a row per permission."""
+    rows = [
+        (str(each), each in FLEET_WIDE, [each in PERMISSIONS[role] for role in Role])
+        for each in Permission
+    ]
+    return {"rows": rows, "roles": [(role.value, MEANINGS[role]) for role in Role]}
+
 
 PAGES = (
     list_page("/access", "Access", "role.list", _ROLES, template="access.html"),
-    list_page("/tokens", "Tokens", "token.list", _TOKENS),
-    list_page("/sessions", "Logins", "auth.session.list", _SESSIONS),
+    list_page("/tokens", "Tokens", "token.list", _TOKENS, section="Access"),
+    list_page("/sessions", "Logins", "auth.session.list", _SESSIONS, section="Access"),
     Page(
         path="/roles",
         title="Roles",
         section="Access",
         template="roles.html",
         reads=(PageRead("me", "auth.whoami"),),
-        more=lambda _answers, _place: {"roles": PERMISSIONS, "meanings": MEANINGS},
+        live=False,
+        more=_table,
     ),
     Page(
         path="/me",
@@ -86,7 +113,13 @@ QUESTIONS = (
         text=one("Grant a role to", "subject"),
         button="Grant",
         back=at("/access"),
-        shown=("subject", "role", "tenant"),
+        choices=(
+            Choice("subject", "To", "text", "user:ada, group:cad, local:root", required=True),
+            _ROLE,
+            _TENANT,
+        ),
+        reads=_QUOTAS,
+        intro="It holds from the next request on.",
     ),
     Question(
         endpoint="role.revoke",
@@ -98,10 +131,17 @@ QUESTIONS = (
     ),
     Question(
         endpoint="token.create",
-        text=one("Make the token"),
+        text=one("Make a token", "name"),
         button="Make it",
         back=at("/tokens"),
-        shown=("name", "role", "tenant", "lifetime_s"),
+        choices=(
+            Choice("name", "Name", "text", required=True),
+            _ROLE,
+            _TENANT,
+            Choice("lifetime_s", "Ends after", "select", options=_LIFETIMES),
+        ),
+        reads=_QUOTAS,
+        intro="Its secret is shown once, on the next page. Who logged in by a token makes none.",
     ),
     Question(
         endpoint="token.revoke",

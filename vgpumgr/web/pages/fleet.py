@@ -146,7 +146,7 @@ def _use(answers: dict[str, Any], _: Place) -> dict[str, Any]:
     use = answers["use"]
     times = [datetime.fromisoformat(each["at"]) for each in use["items"]]
     values = [each["units"] for each in use["items"]]
-    return {"picture": area_chart(times, values, use["units"], "slots")}
+    return {"picture": area_chart(times, values, use["units"], "slots", use["held"])}
 
 
 def _hours(place: Place) -> dict[str, Any]:

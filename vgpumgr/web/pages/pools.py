@@ -8,8 +8,10 @@ from typing import Any
 from vgpumgr.web.charts import area_chart, concurrent
 from vgpumgr.web.listing import Column, Listing, list_page
 from vgpumgr.web.page import Page, PageRead, Place, named
-from vgpumgr.web.questions import Choice, Question, at, one, page_of
+from vgpumgr.web.questions import Choice, Question, at, names_of, one, page_of
 
+SESSIONS = 5000
+"""Of a pool, the last ones that are looked at."""
 _LIST = Listing(
     (
         Column("Pool", "name", "pool"),
@@ -28,14 +30,16 @@ _LIST = Listing(
 
 
 def _day(answers: dict[str, Any], _: Place) -> dict[str, Any]:
-    """The sessions of the last day, by quarters of an hour."""
-    spans = [
-        (datetime.fromisoformat(each["since"]), _time(each["closed_at"]))
-        for each in answers["history"]["items"]
-    ]
+    """The sessions of the last day, by quarters of an hour; of less where so many are not told."""
+    items = answers["history"]["items"]
+    spans = [(datetime.fromisoformat(each["since"]), _time(each["closed_at"])) for each in items]
     end = datetime.now(UTC)
-    times, values = concurrent(spans, end - timedelta(days=1), end, 96)
-    return {"picture": area_chart(times, values, answers["pool"]["max"], "desktops")}
+    begin = end - timedelta(days=1)
+    if len(items) >= SESSIONS:
+        begin = max(begin, spans[-1][0])
+    times, values = concurrent(spans, begin, end, 96)
+    now = sum(until is None for _, until in spans)
+    return {"picture": area_chart(times, values, answers["pool"]["max"], "desktops", now)}
 
 
 def _time(text: str | None) -> datetime | None:
@@ -51,7 +55,7 @@ PAGES = (
         template="pool.html",
         reads=(
             PageRead("pool", "pool.show", named(name="pool")),
-            PageRead("history", "pool.history", lambda p: {"name": p["pool"], "last": 1000}),
+            PageRead("history", "pool.history", lambda p: {"name": p["pool"], "last": SESSIONS}),
         ),
         more=_day,
     ),
@@ -79,17 +83,25 @@ QUESTIONS = (
     ),
     Question(
         endpoint="pool.drain",
-        text=one("Drain"),
-        button="Drain",
+        text=lambda asked: (
+            f"{'End the drain of' if asked.get('off') else 'Drain'} {asked.get('name', '')}"
+        ),
+        button="Do it",
         back=_BACK,
-        choices=(Choice("off", "End draining instead"),),
     ),
     Question(
         endpoint="pool.push-image",
         text=one("Change the image of"),
         button="Change",
         back=_BACK,
-        choices=(Choice("image", "Image", "text", "NAME@VERSION; users at work keep theirs"),),
+        choices=(
+            Choice(
+                *("image", "Image", "text", "NAME@VERSION; users at work keep theirs"),
+                options=names_of("images"),
+                required=True,
+            ),
+        ),
+        reads=(PageRead("images", "image.list", needed=False),),
     ),
     Question(
         endpoint="pool.delete",
@@ -103,7 +115,10 @@ QUESTIONS = (
         text=one("Give a user a desktop of"),
         button="Give",
         back=_BACK,
-        choices=(Choice("user", "User", "text"), Choice("groups", "Group of the user", "text")),
+        choices=(
+            Choice("user", "User", "text", "As a login names them", required=True),
+            Choice("groups", "Groups of the user", "lines", "One a line"),
+        ),
     ),
     Question(
         endpoint="pool.release",

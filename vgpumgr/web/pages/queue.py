@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from vgpumgr.web.listing import ChangeForm, Column, Listing, RowAction, list_page
-from vgpumgr.web.questions import Choice, Question, at, one, several
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from vgpumgr.web.charts import spread
+from vgpumgr.web.item_list import item_list
+from vgpumgr.web.listing import Column, Listing, NewThing, RowAction, list_page
+from vgpumgr.web.page import Page, PageRead, Place, named
+from vgpumgr.web.questions import Choice, Question, all_of, at, one, several
 
 _QUEUE = Listing(
     (
-        Column("VM", "name"),
+        Column("VM", "name", "queued"),
         Column("Place", "position", "number"),
         Column("State", "state", "state"),
         Column("Why", "why"),
-        Column("Priority", "priority", "number"),
+        Column("Terms", "terms"),
         Column("Since", "since", "when"),
         Column("Starts by", "starts_by", "when"),
         Column("Tenant", "tenant"),
     ),
     (RowAction("queue.cancel", "Cancel", {"names": "name"}, ("state", ("waiting",))),),
-)
-_BOOKING = (
-    Choice("group", "Group", "text"),
-    Choice("profile", "Profile", "text", "T4-4Q"),
-    Choice("count", "Desktops", "number"),
-    Choice("begins", "From", "text", "2026-12-01 08:00"),
-    Choice("ends", "To", "text", "2026-12-01 18:00"),
+    hint="VM, tenant, why",
 )
 _BOOKINGS = Listing(
     (
@@ -39,37 +40,91 @@ _BOOKINGS = Listing(
         Column("Missing", "missing", "number"),
     ),
     (RowAction("booking.delete", "Delete", {"name": "name"}),),
-    (ChangeForm("booking.create", "New booking", _BOOKING),),
+    (NewThing("booking.create", "New booking"),),
+    hint="group, profile, pool",
 )
-_QUOTA = (
-    Choice("tenant", "Tenant", "text"),
-    Choice("gpus", "GPUs at most", "number"),
-    Choice("gpu_memory_mib", "GPU memory at most, in MiB", "number"),
-    Choice("vcpus", "vCPUs at most", "number"),
-    Choice("vms", "VMs at most", "number"),
-    Choice("weight", "Weight in the queue", "number"),
+_AMOUNTS = (
+    ("gpu_memory_mib", "GPU memory"),
+    ("gpus", "GPU parts"),
+    ("vcpus", "vCPUs"),
+    ("vms", "VMs"),
 )
-_QUOTAS = Listing(
-    (
-        Column("Tenant", "tenant"),
-        Column("May hold", "limits", "pairs"),
-        Column("Holds", "used", "pairs"),
-        Column("Reserved", "reserved", "pairs"),
-        Column("Weight", "weight", "number"),
-    ),
-    (RowAction("quota.delete", "Remove", {"tenant": "tenant"}),),
-    (ChangeForm("quota.set", "Set a quota", _QUOTA),),
-)
+_NO_LIMIT = (("none", "no limit"),)
+
+
+def _queue(answers: dict[str, Any], place: Place) -> Mapping[str, Any]:
+    items = answers["answer"]["items"]
+    now = datetime.now(UTC)
+    waits = {
+        state: [_waited(each, now) for each in items if each["state"] == state]
+        for state in ("waiting", "running")
+    }
+    rows = spread(waits["waiting"], waits["running"])
+    return {"listing": _QUEUE, "list": item_list(items, place), "waits": rows}
+
+
+def _waited(entry: Mapping[str, Any], now: datetime) -> float:
+    """For how many seconds a VM has waited, or waited until it started."""
+    until = datetime.fromisoformat(entry["started_at"]) if entry["started_at"] else now
+    return (until - datetime.fromisoformat(entry["since"])).total_seconds()
+
+
+def _quotas(answers: dict[str, Any], place: Place) -> Mapping[str, Any]:
+    found = item_list(answers["answer"]["items"], place)
+    changes = {each["tenant"]: _as_set(each) for each in found.items}
+    return {"list": found, "amounts": _AMOUNTS, "changes": changes}
+
+
+def _as_set(quota: Mapping[str, Any]) -> dict[str, str]:
+    """The fields of a form that sets it as it is."""
+    limits, pairs = quota["limits"], {"reserved": quota["reserved"], **quota["limits"]}
+    texts = {key: " ".join(f"{k}={v}" for k, v in pairs[key].items()) for key in _MAPPINGS}
+    amounts = {key: limits[key] for key, _ in _AMOUNTS if limits[key] is not None}
+    return {"tenant": quota["tenant"], **amounts, **texts, "weight": quota["weight"]}
+
+
+_MAPPINGS = ("profiles", "reserved")
 
 PAGES = (
-    list_page("/queue", "Queue", "queue.list", _QUEUE),
-    list_page("/bookings", "Bookings", "booking.list", _BOOKINGS),
-    list_page("/quotas", "Quotas", "quota.list", _QUOTAS),
+    Page(
+        path="/queue",
+        title="Queue",
+        section="Queue",
+        template="queue.html",
+        reads=(PageRead("answer", "queue.list"),),
+        more=_queue,
+    ),
+    Page(
+        path="/queue:turn",
+        title="Next cycle",
+        section="Queue",
+        template="queue_turn.html",
+        reads=(PageRead("turn", "queue.explain"),),
+    ),
+    Page(
+        path="/queue/{queued}",
+        title="Queue entry",
+        section="Queue",
+        template="queue_entry.html",
+        reads=(PageRead("entry", "queue.show", named(name="queued")),),
+    ),
+    list_page(
+        "/bookings",
+        "Bookings",
+        "booking.list",
+        _BOOKINGS,
+        asked=lambda place: {"past": True} if place.get("past") else {},
+        template="bookings.html",
+    ),
+    Page(
+        path="/quotas",
+        title="Quotas",
+        section="Quotas",
+        template="quotas.html",
+        reads=(PageRead("answer", "quota.list"),),
+        more=_quotas,
+    ),
 )
-
-
-def _names(choices: tuple[Choice, ...]) -> tuple[str, ...]:
-    return tuple(each.name for each in choices)
 
 
 QUESTIONS = (
@@ -82,10 +137,20 @@ QUESTIONS = (
     ),
     Question(
         endpoint="booking.create",
-        text=one("Book desktops for", "group"),
+        text=lambda _: "Book desktops",
         button="Book",
         back=at("/bookings"),
-        shown=_names(_BOOKING),
+        choices=(
+            Choice(
+                "group", "For the group", "text", options=all_of("pools", "groups"), required=True
+            ),
+            Choice("profile", "Profile", "text", options=all_of("pools", "profile"), required=True),
+            Choice("count", "Desktops", "number", required=True),
+            Choice("begins", "From", "moment", required=True),
+            Choice("ends", "To", "moment", required=True),
+        ),
+        reads=(PageRead("pools", "pool.list", needed=False),),
+        intro="A pool of that profile that is for the group serves it. Times are by the clock of its time zone.",
     ),
     Question(
         endpoint="booking.delete",
@@ -99,12 +164,23 @@ QUESTIONS = (
         text=one("Set the quota of", "tenant"),
         button="Set",
         back=at("/quotas"),
-        shown=_names(_QUOTA),
+        choices=(
+            Choice("tenant", "Tenant", "text", required=True),
+            Choice("gpu_memory_mib", "GPU memory at most, in MiB", "text", options=_NO_LIMIT),
+            Choice("gpus", "GPU parts at most", "text", options=_NO_LIMIT),
+            Choice("vcpus", "vCPUs at most", "text", options=_NO_LIMIT),
+            Choice("vms", "VMs at most", "text", options=_NO_LIMIT),
+            Choice("profiles", "Of a profile at most", "text", "A40-8Q=10 T4-4Q=none"),
+            Choice("reserved", "Kept for it in the queue", "text", "A40-8Q=2"),
+            Choice("weight", "Weight in the queue", "number"),
+        ),
+        intro="What is left empty stays as it is; none is no limit. What is held already stays.",
     ),
     Question(
         endpoint="quota.delete",
         text=one("Remove the quota of", "tenant"),
         button="Remove",
         back=at("/quotas"),
+        ends_something=True,
     ),
 )

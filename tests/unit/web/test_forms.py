@@ -1,0 +1,106 @@
+"""Forms of bookings, quotas and access: what must be said is said, and what was is prefilled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.api.inside import Inside, Said
+from tests.ledgers import new_ledger
+from tests.two_tenants import BLUE, RED, TwoTenants
+from tests.unit.web.test_pages import Browser
+from tests.unit.web.test_questions import hidden
+from vgpumgr.model.errors import UsageError
+from vgpumgr.model.quota import Quota
+from vgpumgr.web.form_fields import read_fields, typed_text
+from vgpumgr.web.pages import QUESTIONS
+from vgpumgr.web.questions import Choice
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    folder = tmp_path_factory.mktemp("forms")
+    new_ledger(folder / "ledger.db")
+    TwoTenants(folder / "ledger.db").close()
+    inside = Inside(folder, folder / "ledger.db")
+    yield Browser(inside)
+    inside.close()
+
+
+def answered(browser: Browser, name: str, query: str, **typed: str) -> Said:
+    """The question of an address, answered with what is typed."""
+    asked = browser.get(f"/ask/{name}?{query}", browser.all)
+    assert asked.status == 200, asked.text
+    about = {key: hidden(asked.text, key) for key in ("request.key", "request.seen")}
+    return browser.post(f"/do/{name}", urlencode({**about, **typed}), browser.all)
+
+
+def test_a_role_is_granted_in_all_tenants_only_where_that_was_said(browser: Browser) -> None:
+    who = {"subject": "user:eve", "role": "admin"}
+    said = answered(browser, "role.grant", "", **who)
+    assert said.status == 400 and "Tenant: nothing was said" in said.text
+    assert 'value="user:eve"' in said.text and '<option value="admin" selected>' in said.text
+    assert not browser.inside.ledger.role_bindings(["user:eve"])
+    assert answered(browser, "role.grant", "", **who, tenant=BLUE).status == 200
+    [bound] = browser.inside.ledger.role_bindings(["user:eve"])
+    assert bound.tenant == BLUE
+
+
+def test_a_quota_is_changed_from_what_it_is(browser: Browser) -> None:
+    def quota() -> Quota:
+        return next(each for each in browser.inside.ledger.quotas() if each.tenant == BLUE)
+
+    page = browser.get("/quotas", browser.all)
+    row = next(each for each in page.text.split("<tr>") if f'scope="row">{BLUE}<' in each)
+    assert 'name="vms" value="9"' in row and "of 9" in row
+    said = answered(browser, "quota.set", f"tenant={BLUE}&vms=9", tenant=BLUE, vms="12", gpus="3")
+    assert said.status == 200 and (quota().vms, quota().gpus) == (12, 3)
+    said = answered(browser, "quota.set", f"tenant={BLUE}", tenant=BLUE, gpus="none")
+    assert said.status == 200 and (quota().vms, quota().gpus) == (12, None)
+
+
+def test_a_quota_is_set_where_there_was_none(browser: Browser) -> None:
+    assert answered(browser, "quota.set", "tenant=green", tenant="green", vms="2").status == 200
+    said = answered(browser, "quota.set", "", tenant="green", vms="4")
+    assert said.status == 428, "it was not seen as it is"
+    seen = {key: hidden(said.text, key) for key in ("request.key", "request.seen")}
+    form = urlencode({**seen, "tenant": "green", "vms": "4"})
+    assert browser.post("/do/quota.set", form, browser.all).status == 200
+
+
+def test_a_mapping_is_typed_as_words() -> None:
+    fields = [("tenant", "a"), ("profiles", "A40-8Q=10, T4-4Q=none"), ("reserved", " ")]
+    read = read_fields("quota.set", fields)
+    assert read == {"tenant": "a", "profiles": {"A40-8Q": "10", "T4-4Q": "none"}}
+    assert typed_text(Choice("profiles", "", "text"), read) == "A40-8Q=10 T4-4Q=none"
+    with pytest.raises(UsageError, match="is not like"):
+        read_fields("quota.set", [("profiles", "A40-8Q")])
+
+
+def test_a_form_proposes_what_there_is_in_the_own_tenants(browser: Browser) -> None:
+    said = browser.get("/ask/booking.create", browser.blue)
+    assert '<option value="staff">' in said.text and 'type="datetime-local"' in said.text
+    said = browser.get("/ask/role.grant", browser.blue)
+    assert f'<option value="{BLUE}">' in said.text and RED not in said.text
+
+
+def test_a_queue_entry_shows_why_it_waits(browser: Browser) -> None:
+    said = browser.get(f"/queue/{BLUE}-q", browser.blue)
+    assert re.search(rf"behind {BLUE}", said.text) and "Cancel" in said.text
+    listed = browser.get("/queue", browser.blue)
+    assert f'href="/queue/{BLUE}-q"' in listed.text and "How long VMs wait" in listed.text
+    assert browser.get("/queue/nothing", browser.blue).status == 404
+
+
+def test_each_form_without_a_field_asks_again(browser: Browser) -> None:
+    """Nothing that is needed has a silent default."""
+    for name, question in QUESTIONS.items():
+        for each in question.choices:
+            if each.required:
+                rest = {c.name: "x" for c in question.choices if c.required and c is not each}
+                form = urlencode({**rest, "request.key": f"{name}-{each.name}"})
+                said = browser.post(f"/do/{name}", form, browser.all)
+                assert said.status == 400, (name, each.name)

@@ -30,7 +30,7 @@ _LIST = Listing(
 
 
 def _day(answers: dict[str, Any], _: Place) -> dict[str, Any]:
-    """The sessions of the last day, by quarters of an hour; of less where so many are not told."""
+    """The sessions of the last day, by quarters of an hour; of less where not all are told."""
     items = answers["history"]["items"]
     spans = [(datetime.fromisoformat(each["since"]), _time(each["closed_at"])) for each in items]
     end = datetime.now(UTC)

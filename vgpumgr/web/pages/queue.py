@@ -150,7 +150,8 @@ QUESTIONS = (
             Choice("ends", "To", "moment", required=True),
         ),
         reads=(PageRead("pools", "pool.list", needed=False),),
-        intro="A pool of that profile that is for the group serves it. Times are by the clock of its time zone.",
+        intro="A pool of that profile that is for the group serves it. "
+        "Times are by the clock of its time zone.",
     ),
     Question(
         endpoint="booking.delete",

@@ -132,7 +132,7 @@ def test_a_desktop_is_its_users(cli: Cli, api: ApiServer) -> None:
     assert api.ask("POST", "/v1/vms/desk:open-console", {}, about).status == 403
     process = cli.process("serve")
     try:
-        until(lambda: connect().body["protocol"] is not None, "it is her turn")
+        until(lambda: connect().body.get("protocol") is not None, "it is her turn")
         answer = connect().body
         assert (answer["desktop"], answer["kind"]) == ("cad-01", "screen")
         with pytest.raises(NotPermitted):

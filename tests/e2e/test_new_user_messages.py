@@ -102,7 +102,7 @@ def test_a_change_is_told_in_the_words_of_the_file(cli: Cli) -> None:
     told = cli.ok("plan", "-f", file).out
     for words in (
         "memory: 1GiB → 2GiB",
-        "gpus: T4-2Q → T4-4Q (needs a new VM)",
+        "gpus: T4-2Q → T4-4Q",
         "disks: 1GiB in default → 2GiB in default (needs a new VM)",
         "labels: a=b → a=c",
         "need a new VM",
@@ -111,7 +111,7 @@ def test_a_change_is_told_in_the_words_of_the_file(cli: Cli) -> None:
         assert words in told
     assert "needs a stop" not in told
     error = cli.fails(4, "apply", "-f", file, "--restart", "-o", "json").error
-    assert error["message"] == "web cannot change gpus, disks in place"
+    assert error["message"] == "web cannot change disks in place"
     assert error["next"].startswith("vgpumgr vm delete web --force --keep-disks, then ")
 
 

@@ -24,7 +24,7 @@ from tests.unit.spec.test_key_pages import LEAST, models
 from vgpumgr import domainxml
 from vgpumgr.domainxml.plan_xml import OPTIONAL_DEVICES
 from vgpumgr.engine.ledger_recovery import rebuilt_records
-from vgpumgr.engine.planning.vm_plan import changed_fields
+from vgpumgr.engine.planning.changed_fields import changed_fields
 from vgpumgr.engine.pools import pool_apply
 from vgpumgr.engine.reservation import domain_plan
 from vgpumgr.engine.reservation.vm_volumes import SEED_BYTES, VmSite, attached

@@ -22,7 +22,8 @@ class ActionKind(StrEnum):
 class Action:
     """One VM's change. ``details`` are lines for people; ``needs_restart`` is set for a change.
 
-    ``placed`` is set for create, ``record`` for every VM the ledger knows already. ``replace``:
+    ``placed`` is set for create, and for a change of GPU parts or CPUs; ``record`` for every VM the
+    ledger knows already. ``replace``:
     the change cannot be made in place, ``apply`` refuses it, and this is the way on; ``FILE`` in it
     stands for the user's file.
     """
@@ -52,7 +53,8 @@ class Plan:
     """All actions in the order of the file, what could not be placed, what waits for room, and what
     has converged.
 
-    ``warnings`` name hosts that could not be read, ``notes`` are what else is worth knowing.
+    ``warnings`` name hosts that could not be read, ``notes`` are what else is worth knowing. VMs
+    ``in_own_way`` are not placed, and would be if they held no GPU part.
     """
 
     actions: tuple[Action, ...] = ()
@@ -61,6 +63,7 @@ class Plan:
     warnings: tuple[str, ...] = ()
     waiting: tuple[QueuedVm, ...] = ()
     notes: tuple[str, ...] = ()
+    in_own_way: tuple[str, ...] = ()
 
     @property
     def entering(self) -> tuple[VmSpec, ...]:

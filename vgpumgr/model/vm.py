@@ -185,12 +185,14 @@ class ChangeReach(StrEnum):
     LEDGER = "ledger"  # the ledger and placement alone
     FLAG = "flag"  # a flag of libvirt's beside the definition
     DEFINITION = "definition"  # the domain's definition, which takes effect at the next start
+    SEAT = "seat"  # the place on its host: GPU parts and CPUs are chosen again while it is off
     NEW_VM = "new VM"  # nothing that is there: only a new VM can have it
 
 
 _LEDGER = {"reach": ChangeReach.LEDGER}
 _FLAG = {"reach": ChangeReach.FLAG}
 _DEFINITION = {"reach": ChangeReach.DEFINITION}
+_SEAT = {"reach": ChangeReach.SEAT}
 _NEW_VM = {"reach": ChangeReach.NEW_VM}
 
 
@@ -206,7 +208,7 @@ class VmSpec:
     name: str = field(metadata=_NEW_VM)
     vcpus: int = field(metadata=_DEFINITION)
     memory_mib: int = field(metadata=_DEFINITION)
-    gpus: tuple[GpuRequest, ...] = field(default=(), metadata=_NEW_VM)
+    gpus: tuple[GpuRequest, ...] = field(default=(), metadata=_SEAT)
     disks: tuple[DiskSpec, ...] = field(default=(), metadata=_NEW_VM)
     nics: tuple[NicSpec, ...] = field(default=(), metadata=_DEFINITION)
     cloud_init: CloudInit | None = field(default=None, metadata=_NEW_VM)
@@ -216,9 +218,9 @@ class VmSpec:
     agent: bool = field(default=False, metadata=_DEFINITION)
     audio: bool = field(default=False, metadata=_DEFINITION)
     autostart: bool = field(default=False, metadata=_FLAG)
-    pin_cpus: bool = field(default=False, metadata=_NEW_VM)
-    numa: NumaPolicy = field(default=NumaPolicy.PREFER, metadata=_NEW_VM)
-    hugepage_kib: int | None = field(default=None, metadata=_NEW_VM)
+    pin_cpus: bool = field(default=False, metadata=_SEAT)
+    numa: NumaPolicy = field(default=NumaPolicy.PREFER, metadata=_SEAT)
+    hugepage_kib: int | None = field(default=None, metadata=_SEAT)
     affinity: Affinity = field(default_factory=Affinity, metadata=_LEDGER)
     policy: PlacementPolicy | None = field(default=None, metadata=_LEDGER)
     labels: Mapping[str, str] = field(default_factory=dict, metadata=_LEDGER)
@@ -253,11 +255,14 @@ class VmState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VmPlace:
-    """A place on a host: memory bound to ``numa_node``, ``cpus`` the host CPUs pinned there."""
+    """A place on a host: memory bound to ``numa_node``, ``cpus`` the host CPUs pinned there.
+    ``spec`` is what the VM is once it is there, None where that is what it was.
+    """
 
     host: str
     numa_node: int | None = None
     cpus: tuple[int, ...] = ()
+    spec: VmSpec | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

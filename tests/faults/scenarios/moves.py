@@ -66,6 +66,8 @@ def _within(part: str, way: Way) -> Iterator[Scenario]:
         prepare=(_alone(way),),
     )
     yield scene
+    other = replace(way.desk(disks=(FRESH,), cloud_init=SEED, autostart=False), pin_cpus=True)
+    yield replace(scene, operation="change seat", command=commands.apply(other, restart=True))
     if part in OFF:
         yield replace(scene, operation="reseat off", prepare=(_alone(way), _off))
 

@@ -26,7 +26,7 @@ from vgpumgr.model.history import RequestOutcome
 from vgpumgr.model.host import UnknownPart
 from vgpumgr.model.operation import TaskState
 from vgpumgr.model.placement import NotPlaced, Reason
-from vgpumgr.model.vm import VmSpec
+from vgpumgr.model.vm import CloudInit, VmSpec
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_labels_change_in_the_ledger_alone(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "changed", [vm("web", "T4-4Q"), with_disk("web", ""), vm("web", pin_cpus=True)]
+    "changed", [with_disk("web", ""), vm("web", cloud_init=CloudInit(user_data="x"))]
 )
 def test_what_is_fixed_at_birth_cannot_change(world: World, changed: VmSpec) -> None:
     world.engine.apply([vm("web")])

@@ -6,7 +6,7 @@ import pytest
 
 from tests.world import vm
 from vgpumgr.endpoints.replica_surplus import surplus
-from vgpumgr.engine.planning.vm_plan import changed_fields
+from vgpumgr.engine.planning.changed_fields import changed_fields
 from vgpumgr.model.formats import exact_size, parse_bytes
 from vgpumgr.model.vm import CloudInit, DiskMode, DiskSpec, GpuRequest, NicSpec
 
@@ -18,10 +18,10 @@ COPY = DiskSpec(mode=DiskMode.COPY, image="deb.qcow2")
     ("change", "told"),
     [
         ({"memory_mib": 2049}, "memory: 2GiB → 2049MiB"),
-        ({"gpus": (GPU,)}, "gpus: none → passthrough on T4 ×2 (needs a new VM)"),
+        ({"gpus": (GPU,)}, "gpus: none → passthrough on T4 ×2"),
         ({"disks": (COPY,)}, "disks: none → copy of deb.qcow2 in default (needs a new VM)"),
         ({"nics": (NicSpec(bridge="br0"),)}, "networks: none → bridge br0"),
-        ({"hugepage_kib": 2048}, "hugepages: none → 2MiB (needs a new VM)"),
+        ({"hugepage_kib": 2048}, "hugepages: none → 2MiB"),
         ({"display": True}, "display: false → true"),
         ({"console": True}, "console: false → true"),
         ({"labels": {"b": "2", "a": "1"}}, "labels: none → a=1, b=2"),

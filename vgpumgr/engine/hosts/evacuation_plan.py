@@ -13,8 +13,8 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.move_disks import SHARED_KINDS
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
+from vgpumgr.engine.planning.decisions import decide
 from vgpumgr.engine.planning.vm_admission import no_placement
-from vgpumgr.engine.planning.vm_plan import decide
 from vgpumgr.engine.reservation.autostart import autostarts
 from vgpumgr.engine.reservation.vm_volumes import attached
 from vgpumgr.model.errors import VgpumgrError

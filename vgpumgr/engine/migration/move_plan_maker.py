@@ -13,7 +13,8 @@ from vgpumgr.engine.migration.move_disks import disk_moves
 from vgpumgr.engine.migration.move_plan import MoveCheck, MovePlan, failed_check, passed_check
 from vgpumgr.engine.migration.move_reads import MoveReads
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
-from vgpumgr.engine.planning.vm_plan import decide, describe
+from vgpumgr.engine.planning.decisions import decide
+from vgpumgr.engine.planning.vm_plan import describe
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import Decision, NotPlaced, Placed, nearest_first

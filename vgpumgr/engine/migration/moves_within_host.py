@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 
 from vgpumgr.engine.desktops.booked_capacity import place_beside_bookings
 from vgpumgr.engine.desktops.user_sessions import at_work
@@ -21,41 +21,18 @@ from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.planning.vm_admission import no_placement
 from vgpumgr.engine.planning.vm_plan import describe
-from vgpumgr.engine.reservation.domain_plan import domain_xml
+from vgpumgr.engine.reservation.new_seat import NewSeat, seat_allocations, seat_steps
 from vgpumgr.engine.reservation.shelf_reservations import unshelve_request
-from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, device_steps, release_steps
-from vgpumgr.engine.reservation.vm_volumes import VmSite
-from vgpumgr.engine.steps.domain_steps import RedefineDomain
-from vgpumgr.engine.steps.move_steps import (
-    STOP_TIMEOUT_S,
-    RedefineReseated,
-    StartReseated,
-    StopToMove,
-)
-from vgpumgr.engine.steps.step import Step
+from vgpumgr.engine.reservation.vm_creation import VmSites
 from vgpumgr.model.domain import OFF, DomainState
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.operation import RESEAT, Reservation
 from vgpumgr.model.placement import NotPlaced, Placed
 from vgpumgr.model.supply import Fleet
-from vgpumgr.model.vm import Allocation, VmPlace, VmRecord, VmState
+from vgpumgr.model.vm import VmRecord, VmState
 from vgpumgr.placement.defrag.movable_fleet import reseat as same_place
 
-# A move within a host is always cold: libvirt migrates between hosts alone. Disks, UUID and MACs
-# stay. The new devices are made beside the old ones, which go when the VM has the new ones for
-# good.
-
-
 EMPTIED = "it is being drained"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalMove:
-    """A VM, the place that it gets on its host, and whether it ``runs`` now and is to again."""
-
-    vm: VmRecord
-    placed: Placed
-    runs: bool
 
 
 def fleet_beside(view: LedgerView, vm: VmRecord) -> Fleet:
@@ -84,46 +61,23 @@ def closed(fleet: Fleet, gpus: Collection[str]) -> Fleet:
 
 
 def local_move_reservation(
-    wanted: LocalMove, view: LedgerView, opening: OperationOpening
+    wanted: NewSeat, view: LedgerView, opening: OperationOpening
 ) -> Reservation:
     """The VM marked as moving, what it takes beside what it holds, and one task."""
-    vm, placed, sites = wanted.vm, wanted.placed, VmSites(view)
-    site = sites.site(vm.host)
-    new = tuple(allocate(part, placed, vm.id, site, opening) for part in placed.assignments)
-    there = replace(vm, numa_node=placed.numa_node, cpus=placed.cpus, generation=vm.generation + 1)
-    work = tuple(_steps(wanted, there, new, sites, site))
-    going = VmPlace(host=vm.host, numa_node=placed.numa_node, cpus=placed.cpus)
+    vm, sites = wanted.vm, VmSites(view)
+    new = seat_allocations(wanted, sites, opening)
+    work = tuple(seat_steps(wanted, new, sites))
     operation, taken = opening.operation("vm move"), {each.gpu for each in new}
     return Reservation(
         operation=operation,
         tasks=(opening.task(operation, RESEAT, work, vm_id=vm.id, vm=vm.name, host=vm.host),),
-        changed_vms=(replace(vm, state=VmState.MIGRATING, moving_to=going),),
+        changed_vms=(wanted.moving,),
         allocations=new,
         gpu_generations={each.id: each.generation for each in view.gpus if each.id in taken},
         host_generations={
             each.name: each.generation for each in view.hosts if each.name == vm.host
         },
     )
-
-
-def _steps(
-    wanted: LocalMove, there: VmRecord, new: tuple[Allocation, ...], sites: VmSites, site: VmSite
-) -> Iterator[Step]:
-    vm, runs = wanted.vm, wanted.runs
-    if runs:
-        yield StopToMove(name=vm.name, vm_id=vm.id, timeout_s=STOP_TIMEOUT_S)
-    yield from device_steps(new, site.modules)
-    redefine = RedefineDomain if runs else RedefineReseated
-    yield redefine(
-        name=vm.name,
-        vm_id=vm.id,
-        xml=domain_xml(there, new, site),
-        old_xml=sites.definition(vm),
-        autostart=site.autostarts(vm.spec),
-    )
-    if runs:
-        yield StartReseated(name=vm.name, vm_id=vm.id)
-    yield from release_steps(sites.allocations(vm))
 
 
 def move_within_host(
@@ -149,7 +103,7 @@ def move_within_host(
         view, runs = _looked(context, name, with_users=with_users)
         vm = context.ledger.vm(name)
         placed = _seated(view, vm, seat) if seat else _best(context, view, vm, leaves)
-        wanted = LocalMove(vm=vm, placed=placed, runs=runs)
+        wanted = NewSeat(vm=vm, placed=placed, runs=runs)
         start = local_move_reservation(wanted, view, context.opening())
         if wanted.runs:
             start = not_ready_meanwhile(context, start, wanted.vm)

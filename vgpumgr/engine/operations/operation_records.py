@@ -226,6 +226,8 @@ def undone(task: TaskRecord, error: str) -> TaskMoved:
             vm_id=task.vm_id,
             vm_state=VmState.ACTIVE,
             arrived=False,
+            layout_gpus=tuple(each.keep.gpu for each in _partitionings(task)),
+            layouts_before=tuple(each.was for each in _partitionings(task) if each.was is not None),
         )
     if task.verb == REIMAGE:
         active = VmState.ACTIVE

@@ -2,60 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from vgpumgr.engine.inventory.host_supply import LATELY_REFUSED, ExcludedSupply, build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView, ObservedDomains, observed_domains
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
-from vgpumgr.engine.planning.automatic_layouts import place_with_layouts
+from vgpumgr.engine.planning.changed_fields import (
+    changed_fields,
+    key,
+    needs_restart,
+    only_bookkeeping,
+    stuck_fields,
+)
 from vgpumgr.engine.planning.disk_images import resolved
 from vgpumgr.engine.planning.hypothetical_layouts import in_words
-from vgpumgr.engine.planning.vm_admission import admit, never_fitting, with_waiting, within_quotas
+from vgpumgr.engine.planning.new_seats import NewSeats, released_first
+from vgpumgr.engine.planning.vm_admission import admit, never_fitting, with_waiting
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
 from vgpumgr.model.errors import Conflict, HostUnreachable
 from vgpumgr.model.formats import exact_size
 from vgpumgr.model.placement import Assignment, Decision, NotPlaced, Placed
 from vgpumgr.model.vm import (
-    ChangeReach,
-    DiskMode,
     DiskSpec,
-    GpuRequest,
-    NicSpec,
     VmRecord,
     VmSpec,
     VmState,
-    change_reach,
-    terms_text,
 )
-
-
-def decide(
-    view: LedgerView,
-    requests: Sequence[VmSpec],
-    place: PlaceFunction,
-    left: ExcludedSupply = LATELY_REFUSED,
-) -> tuple[Decision, ...]:
-    """Decisions that respect back-off, and where these leave a VM without a place, decisions that
-    ignore it. Places in ``left`` are never used.
-    """
-    found = place(build_fleet(view, left), requests)
-    if all(isinstance(each, Placed) for each in found) or not view.backing_off:
-        return found
-    return place(build_fleet(view, left.with_back_off), requests)
-
-
-def decide_with_layouts(
-    view: LedgerView,
-    requests: Sequence[VmSpec],
-    place: PlaceFunction,
-    left: ExcludedSupply = LATELY_REFUSED,
-) -> tuple[Decision, ...]:
-    """Decisions; where these leave a VM without a place, on empty GPUs that are partitioned for it
-    first, of hosts with automatic layouts.
-    """
-    return place_with_layouts(view, decide(view, requests, place, left), place, left)
 
 
 def replacement_command(action: Action) -> str:
@@ -126,10 +98,11 @@ def make_plan(
     desired = resolved(desired, view.images, known)
     seen = observed_domains(view)
     asked = admit([spec for spec in desired if spec.name not in known], view.queue)
-    placed = within_quotas(view, decide_with_layouts(view, asked.tried, place))
+    seats = NewSeats(view, desired)
+    placed = seats.decide(asked.tried, place)
     decisions, waiting = with_waiting(asked, placed, view.queue)
     if waiting and (held_back := asked.without(waiting, placed)):
-        placed = within_quotas(view, decide_with_layouts(view, held_back.tried, place))
+        placed = seats.decide(held_back.tried, place)
         decisions, waiting = with_waiting(held_back, placed, view.queue)
     if entering := [each.vm for each in waiting if each.new and not _awaits_hosts(each.vm)]:
         never = never_fitting(view, entering)
@@ -141,7 +114,7 @@ def make_plan(
     for spec in desired:
         step: Action | NotPlaced | None
         if spec.name in known:
-            step = _known(spec, known[spec.name], seen)
+            step = _known(spec, known[spec.name], seen, seats)
         elif spec.name in decisions:
             step = _new(decisions[spec.name])
         else:
@@ -153,12 +126,15 @@ def make_plan(
                 unplaced.append(step)
             case None:
                 unchanged.append(spec.name)
+    own_way = seats.in_own_way(place)
     return Plan(
         actions=tuple(actions),
         unplaced=tuple(unplaced),
         unchanged=tuple(unchanged),
         warnings=tuple(warnings),
         waiting=waiting,
+        notes=tuple(map(released_first, own_way)),
+        in_own_way=own_way,
     )
 
 
@@ -212,7 +188,9 @@ def _range(numbers: tuple[int, ...]) -> str:
     return ",".join(map(str, numbers))
 
 
-def _known(spec: VmSpec, record: VmRecord, seen: ObservedDomains) -> Action | None:
+def _known(
+    spec: VmSpec, record: VmRecord, seen: ObservedDomains, seats: NewSeats
+) -> Action | NotPlaced | None:
     where = (record.host, record.name)
     if record.state not in {VmState.ACTIVE, VmState.SHELVED}:
         return Action(
@@ -222,7 +200,7 @@ def _known(spec: VmSpec, record: VmRecord, seen: ObservedDomains) -> Action | No
             record=record,
             details=(f"unfinished: {record.state}",),
         )
-    fields = changed_fields(record.spec, spec)
+    fields = changed_fields(record.spec, spec, adopted=bool(record.definition))
     if fields:
         change = Action(
             kind=ActionKind.CHANGE,
@@ -231,8 +209,13 @@ def _known(spec: VmSpec, record: VmRecord, seen: ObservedDomains) -> Action | No
             record=record,
             details=tuple(fields),
         )
-        if stuck_fields(record.spec, spec):
+        if stuck_fields(record, spec):
             return replace(change, replace=replacement_command(change))
+        seat = seats.of(spec.name)
+        if isinstance(seat, NotPlaced):
+            return seat
+        if seat is not None:
+            change = replace(change, placed=seat, details=(*fields, *describe(seat)))
         stops = needs_restart(record.spec, spec) and where in seen.running
         return replace(change, needs_restart=stops)
     awake = record.host in seen.hosts - seen.resting
@@ -248,102 +231,14 @@ def _known(spec: VmSpec, record: VmRecord, seen: ObservedDomains) -> Action | No
     return None
 
 
-_KEYS = {"memory_mib": "memory", "nics": "networks", "hugepage_kib": "hugepages"}
-# Too long for a line: said to differ, not shown.
-_LONG = frozenset({"cloud_init", "affinity"})
-
-
-def key(field: str) -> str:
-    """The file's key for a field of VmSpec."""
-    return _KEYS.get(field, field)
-
-
-def change(field: str, before: object, after: object) -> str:
-    """``memory: 2GiB → 4GiB``."""
-    if field in _LONG:
-        return f"{key(field)}: differs"
-    return f"{key(field)}: {_text(field, before)} → {_text(field, after)}"
-
-
-def _text(field: str, value: object) -> str:
-    if value is None or value in ((), {}):
-        return "none"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return _TEXTS.get(field, str)(value)
-
-
-def _gpu(gpu: GpuRequest) -> str:
-    count = f" ×{gpu.count}" if gpu.count > 1 else ""
-    wanted = gpu.profile or exact_size((gpu.memory_mib or 0) << 20)
-    framework = f" by {gpu.framework}" if gpu.framework else ""
-    return f"{wanted}{framework}{f' on {gpu.model}' if gpu.model else ''}{count}"
-
-
-def _disk(disk: DiskSpec) -> str:
-    image = "" if disk.mode is DiskMode.FRESH else f"{disk.mode} of {disk.image}"
-    size = exact_size(disk.size_bytes) if disk.size_bytes else ""
-    return " ".join(part for part in (image, size, f"in {disk.pool}") if part)
-
-
-def _nic(nic: NicSpec) -> str:
-    return f"bridge {nic.bridge}" if nic.bridge else f"network {nic.network}"
-
-
-def _pairs(labels: Mapping[str, str]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in sorted(labels.items()))
-
-
-_TEXTS: dict[str, Callable[[Any], str]] = {
-    "memory_mib": lambda mib: exact_size(mib << 20),
-    "hugepage_kib": lambda kib: exact_size(kib << 10),
-    "gpus": lambda gpus: ", ".join(map(_gpu, gpus)),
-    "disks": lambda disks: ", ".join(map(_disk, disks)),
-    "nics": lambda nics: ", ".join(map(_nic, nics)),
-    "labels": _pairs,
-    "queue": terms_text,
-}
-
-
 MOST_NAMED = 5
 
 
-def changed_fields(old: VmSpec, new: VmSpec) -> tuple[str, ...]:
-    """A line per changed field: ``memory: 4GiB → 8GiB``; says which ones only a new VM can have."""
-    return tuple(
-        f"{change(name, before, after)}{' (needs a new VM)' if _is_stuck(name) else ''}"
-        for name, before, after in _differences(old, new)
-    )
-
-
-def needs_restart(old: VmSpec, new: VmSpec) -> bool:
-    """Does the change reach a running domain only through a stop and a start?"""
-    return ChangeReach.DEFINITION in _reaches(old, new)
-
-
-def stuck_fields(old: VmSpec, new: VmSpec) -> tuple[str, ...]:
-    """The fields that differ and that only a new VM can have."""
-    return tuple(name for name, _, _ in _differences(old, new) if _is_stuck(name))
-
-
-def only_bookkeeping(old: VmSpec, new: VmSpec) -> bool:
-    """Does the change leave the host alone?"""
-    return _reaches(old, new) <= {ChangeReach.LEDGER}
-
-
-def _is_stuck(name: str) -> bool:
-    return change_reach(name) is ChangeReach.NEW_VM
-
-
-def _reaches(old: VmSpec, new: VmSpec) -> set[ChangeReach]:
-    return {change_reach(name) for name, _, _ in _differences(old, new)}
-
-
 def refuse_impossible(action: Action) -> None:
-    """Conflict when a change needs a new VM: other GPUs, disks, pinning or pages."""
+    """Conflict when a change needs a new VM: other disks, or another cloud-init text."""
     if action.record is None or not action.replace:
         return
-    stuck = stuck_fields(action.record.spec, action.vm)
+    stuck = stuck_fields(action.record, action.vm)
     raise Conflict(
         f"{action.vm.name} cannot change {', '.join(map(key, stuck))} in place",
         why="; ".join(action.details),
@@ -374,10 +269,3 @@ def refuse_restart(actions: Iterable[Action]) -> None:
             why="; ".join(dict.fromkeys(detail for each in waiting for detail in each.details)),
             next="vgpumgr apply -f FILE --restart",
         )
-
-
-def _differences(old: VmSpec, new: VmSpec) -> Iterator[tuple[str, object, object]]:
-    for field in fields(VmSpec):
-        before, after = getattr(old, field.name), getattr(new, field.name)
-        if before != after:
-            yield field.name, before, after

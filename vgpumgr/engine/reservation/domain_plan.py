@@ -37,7 +37,7 @@ from vgpumgr.model.vm import (
 
 # Of an adopted VM a spec changes these; its definition alone says all else, but for its GPUs.
 _ADOPTED_CHANGES = frozenset({"name", "vcpus", "memory_mib", "gpus"})
-_DEFINED = frozenset({ChangeReach.DEFINITION, ChangeReach.NEW_VM})
+_DEFINED = frozenset({ChangeReach.DEFINITION, ChangeReach.SEAT, ChangeReach.NEW_VM})
 FIXED = tuple(
     each.name
     for each in fields(VmSpec)

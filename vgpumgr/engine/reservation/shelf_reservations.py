@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.planning.automatic_layouts import with_layouts_of
+from vgpumgr.engine.planning.new_seats import seat_request
 from vgpumgr.engine.reservation.domain_plan import domain_xml
 from vgpumgr.engine.reservation.gpu_partitioning import layout_records, partition_steps
 from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, release_steps, start_steps
@@ -42,8 +43,7 @@ class StopManner:
 
 def unshelve_request(vm: VmRecord) -> VmSpec:
     """A shelved VM's request to placement: capacity on the host where its disks are."""
-    affinity = replace(vm.spec.affinity, hosts=(vm.host,))
-    return replace(vm.spec, affinity=affinity, disks=(), cloud_init=None)
+    return seat_request(vm, vm.spec)
 
 
 def shelve_reservation(

@@ -6,22 +6,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from vgpumgr import layout
 from vgpumgr.engine.inventory.gpu_supply import lost_usages
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.planning.automatic_layouts import with_layouts_of
-from vgpumgr.engine.planning.vm_plan import needs_restart, only_bookkeeping
+from vgpumgr.engine.planning.changed_fields import needs_restart, only_bookkeeping
 from vgpumgr.engine.reservation.gpu_partitioning import layout_records, partition_steps
+from vgpumgr.engine.reservation.new_seat import NewSeat, seat_allocations, seat_steps
 from vgpumgr.engine.reservation.vm_creation import VmSites, create, delete_steps
 from vgpumgr.engine.steps.domain_steps import DefineDomain, RebootDomain, RedefineDomain, StopDomain
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuRecord
-from vgpumgr.model.operation import OperationRecord, Reservation, TaskRecord
+from vgpumgr.model.operation import RESEAT, OperationRecord, Reservation, TaskRecord
 from vgpumgr.model.queue import QueueEntry, QueueMoved, QueueState
 from vgpumgr.model.supply import Usage
 from vgpumgr.model.vm import Allocation, VmRecord, VmSpec, VmState
@@ -81,8 +82,8 @@ def _runs(vm: VmRecord, opening: OperationOpening) -> QueueEntry:
 def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -> Reservation:
     """The transaction of `apply`."""
     operation = opening.operation("apply")
-    new = [action.placed for action in plan.actions if action.placed]
-    cut = [each for each in new if each.partitions]
+    placed = [action.placed for action in plan.actions if action.placed]
+    cut = [each for each in placed if each.partitions]
     sites = VmSites(with_layouts_of(view, cut) if cut else view)
     creations = [
         create(
@@ -91,9 +92,11 @@ def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -
             opening,
             partition_steps(each, view) if each.partitions else (),
         )
-        for each in new
+        for each in (a.placed for a in plan.actions if a.kind is ActionKind.CREATE)
+        if each is not None
     ]
-    changes = [action for action in plan.actions if action.kind is ActionKind.CHANGE]
+    seats = [_seat_task(each, sites, view, opening, operation) for each in new_seats(plan, view)]
+    changes = [a for a in plan.actions if a.kind is ActionKind.CHANGE and a.placed is None]
     changed = [_changed(action) for action in changes]
     starting = [a.record for a in plan.actions if a.kind is ActionKind.START and a.record]
     tasks = [
@@ -102,26 +105,62 @@ def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -
             _task(opening, operation, "change", vm, _change_steps(action, vm, sites, view))
             for action, vm in zip(changes, changed, strict=True)
         ),
+        *(each.task for each in seats),
         *(
             _task(opening, operation, "start", vm, _revive_steps(vm, sites, view))
             for vm in starting
         ),
     ]
-    queued, moves = queue_entries(plan, [c.vm for c in creations], changed, view.queue, opening)
-    gpus = {allocation.gpu for creation in creations for allocation in creation.allocations}
-    hosts = {creation.vm.host for creation in creations}
+    going = [each.seat.there for each in seats]
+    queued, moves = queue_entries(
+        plan, [c.vm for c in creations], [*changed, *going], view.queue, opening
+    )
+    taken = [each for creation in creations for each in creation.allocations]
+    taken += [each for seat in seats for each in seat.allocations]
+    gpus, hosts = {each.gpu for each in taken}, {each.host for each in placed}
     return Reservation(
         operation=operation,
         tasks=tuple(tasks),
         vms=tuple(creation.vm for creation in creations),
-        changed_vms=tuple(changed),
-        allocations=tuple(each for creation in creations for each in creation.allocations),
+        changed_vms=(*changed, *(each.seat.moving for each in seats)),
+        allocations=tuple(taken),
         layouts=layout_records(cut, view, operation.id) if cut else (),
         gpu_generations={gpu.id: gpu.generation for gpu in view.gpus if gpu.id in gpus},
         host_generations={host.name: host.generation for host in view.hosts if host.name in hosts},
         queued=queued,
         queue=moves,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SeatTask:
+    """A new seat with what is taken for it, and its task."""
+
+    seat: NewSeat
+    allocations: tuple[Allocation, ...]
+    task: TaskRecord
+
+
+def new_seats(plan: Plan, view: LedgerView) -> Iterator[NewSeat]:
+    """The new seats of a plan."""
+    running = observed_domains(view).running
+    for action in plan.actions:
+        vm = action.record
+        if action.kind is ActionKind.CHANGE and action.placed is not None and vm is not None:
+            runs = vm.running or (vm.host, vm.name) in running
+            yield NewSeat(vm=vm, placed=action.placed, runs=runs, spec=action.vm)
+
+
+def _seat_task(
+    seat: NewSeat,
+    sites: VmSites,
+    view: LedgerView,
+    opening: OperationOpening,
+    operation: OperationRecord,
+) -> SeatTask:
+    new = seat_allocations(seat, sites, opening)
+    work = (*partition_steps(seat.placed, view), *seat_steps(seat, new, sites))
+    return SeatTask(seat, new, _task(opening, operation, RESEAT, seat.vm, work))
 
 
 def delete_reservation(

@@ -12,9 +12,10 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.refusals import RefusedVm, retryable_vms
+from vgpumgr.engine.planning.decisions import decide_with_layouts
 from vgpumgr.engine.planning.disk_images import absent, check_images
 from vgpumgr.engine.planning.vm_admission import within_quotas
-from vgpumgr.engine.planning.vm_plan import decide_with_layouts, describe
+from vgpumgr.engine.planning.vm_plan import describe
 from vgpumgr.engine.reservation import vm_reservations
 from vgpumgr.engine.reservation.shelf_reservations import unshelve_request, unshelve_reservation
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan

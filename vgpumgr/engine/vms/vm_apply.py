@@ -21,6 +21,7 @@ from vgpumgr.engine.operations.operation_lifecycle import refuse_resting, until_
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.planning.automatic_layouts import with_layouts_of
 from vgpumgr.engine.planning.disk_images import absent, check_images
+from vgpumgr.engine.planning.new_seats import release_command
 from vgpumgr.engine.planning.vm_admission import no_placement, require_known
 from vgpumgr.engine.planning.vm_plan import (
     make_plan,
@@ -195,8 +196,12 @@ def _refuse(
         kept = refusal_explanations(view, planned, context.clock.now())
         context.ledger.refuse(kept)
         if not (partial and planned.actions):
-            said = kept[0].explanation
-            error = no_placement(planned.unplaced, helps=said.changes if said else ())
+            said, first = kept[0].explanation, planned.unplaced[0].request.name
+            # What would let a new VM in is no way for one that stays on its host.
+            helps = said.changes if said and all(vm.name != first for vm in view.vms) else ()
+            error = no_placement(planned.unplaced, helps=helps)
+            if first in planned.in_own_way:
+                error.next = release_command(first)
             error.next += _partial_instead(planned)
             raise error
 

@@ -13,8 +13,8 @@ from vgpumgr.engine.operations.operation_lifecycle import (
     until_current,
 )
 from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.planning.decisions import decide_with_layouts
 from vgpumgr.engine.planning.vm_admission import no_placement, within_quotas
-from vgpumgr.engine.planning.vm_plan import decide_with_layouts
 from vgpumgr.engine.reservation.shelf_reservations import (
     StopManner,
     shelve_reservation,

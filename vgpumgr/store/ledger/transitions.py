@@ -203,6 +203,8 @@ def arrive(connection: Connection, stamp: Stamp, vm_id: str, task: str, *, arriv
         "numa_node": going.numa_node,
         "cpus": dump(going.cpus),
     }
+    if going.spec is not None:
+        there |= {"spec": dump(going.spec), "tenant": going.spec.tenant}
     values = {"moving_to": None, **(there if arrived else {})}
     connection.execute(update(vm).where(vm.c.id == vm_id).values(**values))
     connection.execute(_MOVED if arrived else _STAYED, by_task)

@@ -1,0 +1,169 @@
+"""Other GPU parts or CPUs for a VM that stays: the same disks, UUID and host, by its file alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.property.test_engine_kill_points import Killed, Mortal
+from tests.simworld import SimWorld, host, vm
+from vgpumgr.engine.drift.drift_survey import survey
+from vgpumgr.engine.reservation.shelf_reservations import StopManner
+from vgpumgr.model.apply_plan import Plan
+from vgpumgr.model.domain import DomainState
+from vgpumgr.model.errors import Conflict, NoPlacement, QuotaExceeded, VgpumgrError
+from vgpumgr.model.quota import Quota
+from vgpumgr.model.vm import DiskSpec, VmRecord, VmSpec, VmState
+
+DISK = DiskSpec(size_bytes=1 << 30)
+SMALL, LARGE = (vm("a", each, disks=(DISK,)) for each in ("T4-4Q", "T4-8Q"))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[SimWorld]:
+    made = SimWorld(tmp_path, host("T4", "T4", cpus=8, memory_mib=8192))
+    made.engine.refresh()
+    made.apply(SMALL)
+    yield made
+    made.close()
+
+
+def change(world: SimWorld, *specs: VmSpec) -> Plan:
+    planned, outcome = world.engine.apply(specs, restart=True)
+    outcome.raise_for_failure()
+    return planned
+
+
+def assert_sound(world: SimWorld) -> VmRecord:
+    """It runs with exactly what the ledger says that it holds, and nothing else is on the host."""
+    [it] = world.ledger.vms()
+    held = world.ledger.allocations()
+    facts = world.facts()
+    [domain] = facts.domains
+    assert (it.state, it.moving_to) == (VmState.ACTIVE, None)
+    assert set(domain.devices) == {each.device for each in held}
+    assert {each.uuid for each in facts.mdevs} == {each.device for each in held}
+    assert {claim.allocation for claim in facts.claims} == {each.id for each in held}
+    assert sorted(each.profile for each in held) == sorted(each.profile for each in it.spec.gpus)
+    assert survey(world.engine).drifts == ()
+    assert not world.ledger.operations(open_only=True)
+    return it
+
+
+def test_another_profile_next_to_the_one_that_it_has(world: SimWorld) -> None:
+    before = world.ledger.vm("a")
+    planned = change(world, replace(LARGE, memory_mib=1024, labels={"team": "cad"}))
+    [action] = planned.actions
+    assert action.needs_restart and action.details[:3] == (
+        *("memory: 512MiB → 1GiB", "gpus: T4-4Q → T4-8Q", "labels: none → team=cad"),
+    )
+    after = assert_sound(world)
+    assert (after.id, after.host, after.volumes) == (before.id, before.host, before.volumes)
+    assert after.generation > before.generation
+    assert (after.spec.memory_mib, after.spec.labels) == (1024, {"team": "cad"})
+    assert world.facts().domains[0].state is DomainState.RUNNING
+    assert change(world, after.spec).changes == 0
+
+
+def test_more_and_fewer_parts(world: SimWorld) -> None:
+    change(world, vm("a", "T4-4Q", "T4-4Q", disks=(DISK,)))
+    assert len(assert_sound(world).spec.gpus) == 2
+    change(world, vm("a", disks=(DISK,)))
+    assert_sound(world)
+    assert world.ledger.allocations() == ()
+    change(world, SMALL)
+    assert_sound(world)
+
+
+def test_cpus_are_pinned_and_let_go(world: SimWorld) -> None:
+    change(world, replace(SMALL, pin_cpus=True))
+    assert len(assert_sound(world).cpus) == 1
+    change(world, SMALL)
+    assert assert_sound(world).cpus == ()
+
+
+def test_one_that_is_off_stays_off(world: SimWorld) -> None:
+    world.engine.stop_vms(["a"], force=True, timeout_s=5.0).raise_for_failure()
+    planned, outcome = world.engine.apply([LARGE])
+    outcome.raise_for_failure()
+    assert not planned.actions[0].needs_restart
+    assert_sound(world)
+    assert world.facts().domains[0].state is DomainState.SHUTOFF
+    world.engine.start(["a"]).raise_for_failure()
+    assert_sound(world)
+
+
+def test_nothing_is_stopped_that_was_not_allowed(world: SimWorld) -> None:
+    with pytest.raises(Conflict, match="the change needs a stop of a"):
+        world.engine.apply([LARGE])
+    assert assert_sound(world).spec == SMALL
+
+
+def test_its_own_parts_in_the_way_are_said_with_the_commands(world: SimWorld) -> None:
+    world.apply(vm("b", "T4-4Q"))
+    whole = vm("a", "T4-16Q", "T4-16Q", disks=(DISK,))
+    world.delete("b")
+    with pytest.raises(NoPlacement, match="a cannot be placed") as caught:
+        change(world, whole)
+    assert caught.value.next.startswith("vgpumgr vm stop a --release-gpu, then ")
+    assert assert_sound(world).spec == SMALL
+    world.engine.shelve(["a"], StopManner(force=True)).raise_for_failure()
+    change(world, whole)
+    world.engine.start(["a"]).raise_for_failure()
+    assert len(assert_sound(world).spec.gpus) == 2
+
+
+def test_what_fits_in_no_way_has_no_such_commands(world: SimWorld) -> None:
+    with pytest.raises(NoPlacement) as caught:
+        change(world, vm("a", "T4-16Q", "T4-16Q", "T4-16Q", disks=(DISK,)))
+    assert "release-gpu" not in caught.value.next
+
+
+def test_a_quota_counts_what_it_gets_instead_of_what_it_has(world: SimWorld) -> None:
+    world.ledger.set_quota(Quota(tenant="default", gpus=1, gpu_memory_mib=8192))
+    change(world, LARGE)
+    assert_sound(world)
+    with pytest.raises(QuotaExceeded):
+        change(world, vm("a", "T4-4Q", "T4-4Q", disks=(DISK,)))
+    assert assert_sound(world).spec == LARGE
+
+
+def test_a_refused_device_leaves_all_as_it_was(world: SimWorld) -> None:
+    world.sim.inject("h1", ["refuse", "mdev_create", "EIO", "1000"])
+    _, outcome = world.engine.apply([LARGE], restart=True)
+    with pytest.raises(VgpumgrError):
+        outcome.raise_for_failure()
+    assert assert_sound(world).spec == SMALL
+    assert world.facts().domains[0].state is DomainState.RUNNING
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_change_killed_anywhere_is_finished_or_undone(tmp_path: Path, after: bool) -> None:
+    for at in count(1):
+        (tmp_path / str(at)).mkdir()
+        made = SimWorld(tmp_path / str(at), host("T4", "T4", cpus=8, memory_mib=8192))
+        made.engine.refresh()
+        made.apply(SMALL)
+        mortal = Mortal(made.ledger, at, after=after)
+        killed = False
+        try:
+            replace(made.engine, ledger=mortal).apply([LARGE], restart=True)  # type: ignore[arg-type]
+        except Killed:
+            killed = True
+            made.restart()
+        if at % 2:
+            for each in made.ledger.operations(open_only=True):
+                made.engine.undo(each.id)
+            for each in made.ledger.operations(open_only=True):
+                made.engine.resume(each.id)  # it had its new GPU part already
+        else:
+            change(made, LARGE)
+        assert assert_sound(made).spec in ((SMALL, LARGE) if at % 2 else (LARGE,))
+        made.close()
+        if not killed:
+            break
+    assert at > 5

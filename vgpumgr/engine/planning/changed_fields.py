@@ -1,0 +1,124 @@
+"""A VM's spec against the one that it has: the fields that differ, in the file's words, and how far
+each change reaches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from vgpumgr.model.formats import exact_size
+from vgpumgr.model.vm import (
+    ChangeReach,
+    DiskMode,
+    DiskSpec,
+    GpuRequest,
+    NicSpec,
+    VmRecord,
+    VmSpec,
+    change_reach,
+    terms_text,
+)
+
+_KEYS = {"memory_mib": "memory", "nics": "networks", "hugepage_kib": "hugepages"}
+# Too long for a line: said to differ, not shown.
+_LONG = frozenset({"cloud_init", "affinity"})
+
+
+def key(field: str) -> str:
+    """The file's key for a field of VmSpec."""
+    return _KEYS.get(field, field)
+
+
+def change(field: str, before: object, after: object) -> str:
+    """``memory: 2GiB → 4GiB``."""
+    if field in _LONG:
+        return f"{key(field)}: differs"
+    return f"{key(field)}: {_text(field, before)} → {_text(field, after)}"
+
+
+def _text(field: str, value: object) -> str:
+    if value is None or value in ((), {}):
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return _TEXTS.get(field, str)(value)
+
+
+def _gpu(gpu: GpuRequest) -> str:
+    count = f" ×{gpu.count}" if gpu.count > 1 else ""
+    wanted = gpu.profile or exact_size((gpu.memory_mib or 0) << 20)
+    framework = f" by {gpu.framework}" if gpu.framework else ""
+    return f"{wanted}{framework}{f' on {gpu.model}' if gpu.model else ''}{count}"
+
+
+def _disk(disk: DiskSpec) -> str:
+    image = "" if disk.mode is DiskMode.FRESH else f"{disk.mode} of {disk.image}"
+    size = exact_size(disk.size_bytes) if disk.size_bytes else ""
+    return " ".join(part for part in (image, size, f"in {disk.pool}") if part)
+
+
+def _nic(nic: NicSpec) -> str:
+    return f"bridge {nic.bridge}" if nic.bridge else f"network {nic.network}"
+
+
+def _pairs(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(labels.items()))
+
+
+_TEXTS: dict[str, Callable[[Any], str]] = {
+    "memory_mib": lambda mib: exact_size(mib << 20),
+    "hugepage_kib": lambda kib: exact_size(kib << 10),
+    "gpus": lambda gpus: ", ".join(map(_gpu, gpus)),
+    "disks": lambda disks: ", ".join(map(_disk, disks)),
+    "nics": lambda nics: ", ".join(map(_nic, nics)),
+    "labels": _pairs,
+    "queue": terms_text,
+}
+
+
+def changed_fields(old: VmSpec, new: VmSpec, *, adopted: bool = False) -> tuple[str, ...]:
+    """A line per changed field: ``memory: 4GiB → 8GiB``; says which ones only a new VM can have."""
+    return tuple(
+        f"{change(name, before, after)}{' (needs a new VM)' if _is_stuck(name, adopted) else ''}"
+        for name, before, after in _differences(old, new)
+    )
+
+
+def needs_restart(old: VmSpec, new: VmSpec) -> bool:
+    """Does the change reach a running domain only through a stop and a start?"""
+    return not _reaches(old, new).isdisjoint({ChangeReach.DEFINITION, ChangeReach.SEAT})
+
+
+def needs_seat(old: VmSpec, new: VmSpec) -> bool:
+    """Does the change need another place on the host: GPU parts or CPUs that it does not hold?"""
+    return ChangeReach.SEAT in _reaches(old, new)
+
+
+def stuck_fields(old: VmRecord, new: VmSpec) -> tuple[str, ...]:
+    """The fields that differ and that only a new VM can have."""
+    adopted = bool(old.definition)
+    return tuple(name for name, _, _ in _differences(old.spec, new) if _is_stuck(name, adopted))
+
+
+def only_bookkeeping(old: VmSpec, new: VmSpec) -> bool:
+    """Does the change leave the host alone?"""
+    return _reaches(old, new) <= {ChangeReach.LEDGER}
+
+
+def _is_stuck(name: str, adopted: bool) -> bool:
+    """The definition of an adopted VM names its devices."""
+    reach = change_reach(name)
+    return reach is ChangeReach.NEW_VM or (adopted and reach is ChangeReach.SEAT)
+
+
+def _reaches(old: VmSpec, new: VmSpec) -> set[ChangeReach]:
+    return {change_reach(name) for name, _, _ in _differences(old, new)}
+
+
+def _differences(old: VmSpec, new: VmSpec) -> Iterator[tuple[str, object, object]]:
+    for field in fields(VmSpec):
+        before, after = getattr(old, field.name), getattr(new, field.name)
+        if before != after:
+            yield field.name, before, after

@@ -241,6 +241,14 @@ class FakeStorage:
 
         self.host.call("fill", volume, effect=effect)
 
+    def grow(self, pool: str, volume: str, capacity_bytes: int) -> None:
+        def effect() -> None:
+            known = self._known(pool, volume)
+            size = max(known.capacity_bytes, capacity_bytes)
+            self.host.volumes[pool, volume] = replace(known, capacity_bytes=size)
+
+        self.host.call("volume_grow", volume, effect=effect)
+
     def delete(self, pool: str, volume: str) -> None:
         self.host.call("volume_delete", volume, effect=lambda: self._delete(pool, volume))
 

@@ -204,6 +204,19 @@ def _inspect(host: Host, path: str) -> dict[str, object]:
     return host.helper.call("image_inspect", {"path": path, "pool_path": pool})
 
 
+@pytest.mark.parametrize("kind", ["qcow2", "raw"])
+def test_a_volume_grows_and_never_shrinks(host: Host, kind: str) -> None:
+    plan = VolumePlan(pool="default", name="disk", capacity_bytes=1 << 20, format=kind)
+    host.storage.create("default", domainxml.volume(plan))
+    for wanted, found in ((3 << 20, 3 << 20), (3 << 20, 3 << 20), (1 << 20, 3 << 20)):
+        host.storage.grow("default", "disk", wanted)
+        seen = host.storage.look("default", "disk")
+        assert seen is not None and (seen.capacity_bytes, seen.format) == (found, kind)
+    host.storage.delete("default", "disk")
+    with pytest.raises(NotFound):
+        host.storage.grow("default", "disk", 4 << 20)
+
+
 def test_a_missing_storage_pool_is_not_found(host: Host) -> None:
     with pytest.raises(NotFound, match="nosuch"):
         host.storage.look("nosuch", "disk")

@@ -94,16 +94,16 @@ def test_sim_up_without_a_file_brings_the_same_fleet_back(cli: Cli) -> None:
 
 
 def test_a_change_is_told_in_the_words_of_the_file(cli: Cli) -> None:
-    disk = {"size": "1GiB"}
+    disk = {"size": "2GiB"}
     cli.ok("apply", "-f", cli.documents(vm("web", "T4-2Q", disks=[disk], labels={"a": "b"})))
     file = cli.documents(
-        vm("web", "T4-4Q", memory="2GiB", labels={"a": "c"}, disks=[{"size": "2GiB"}])
+        vm("web", "T4-4Q", memory="2GiB", labels={"a": "c"}, disks=[{"size": "1GiB"}])
     )
     told = cli.ok("plan", "-f", file).out
     for words in (
         "memory: 1GiB → 2GiB",
         "gpus: T4-2Q → T4-4Q",
-        "disks: 1GiB in default → 2GiB in default (needs a new VM)",
+        "disks: 2GiB in default → 1GiB in default (needs a new VM)",
         "labels: a=b → a=c",
         "need a new VM",
         "--keep-disks",

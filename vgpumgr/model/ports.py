@@ -160,6 +160,11 @@ class Storage(Protocol):
         piece: data, or the length of a hole. What the pieces raise ends it, half done.
         """
 
+    def grow(self, pool: str, volume: str, capacity_bytes: int) -> None:
+        """Make a volume that no domain uses as large as that; one that is so already is no error,
+        and none gets smaller.
+        """
+
     def delete(self, pool: str, volume: str) -> None:
         """Delete; an absent volume is no error."""
 

@@ -185,6 +185,7 @@ class ChangeReach(StrEnum):
     LEDGER = "ledger"  # the ledger and placement alone
     FLAG = "flag"  # a flag of libvirt's beside the definition
     DEFINITION = "definition"  # the domain's definition, which takes effect at the next start
+    DISKS = "disks"  # volumes that are made or grown while it is off
     SEAT = "seat"  # the place on its host: GPU parts and CPUs are chosen again while it is off
     NEW_VM = "new VM"  # nothing that is there: only a new VM can have it
 
@@ -256,13 +257,16 @@ class VmState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VmPlace:
     """A place on a host: memory bound to ``numa_node``, ``cpus`` the host CPUs pinned there.
-    ``spec`` is what the VM is once it is there, None where that is what it was.
+    ``spec`` and ``volumes`` are the VM's once it is there, None where they are what they were.
+    ``parts_stay``: it keeps the GPU parts that it holds.
     """
 
     host: str
     numa_node: int | None = None
     cpus: tuple[int, ...] = ()
     spec: VmSpec | None = None
+    volumes: tuple[tuple[str, str], ...] | None = None
+    parts_stay: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

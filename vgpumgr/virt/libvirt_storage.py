@@ -103,6 +103,17 @@ class LibvirtStorage:
             target = _require(self._pool(pool), pool, volume)
             fill_file((self._connection, target), length, pieces)
 
+    def grow(self, pool: str, volume: str, capacity_bytes: int) -> None:
+        """Make a volume as large as that; HostRefused where it is not, though libvirt agreed."""
+        doing = f"grow volume {volume} of storage pool {pool}"
+        with calling(self._connection, doing, changes=True):
+            found = _require(self._pool(pool), pool, volume)
+            if found.info()[1] < capacity_bytes:
+                found.resize(capacity_bytes, 0)
+            if (now := found.info()[1]) < capacity_bytes:
+                why = f"it has {now} bytes, {capacity_bytes} were asked for"
+                raise HostRefused(f"{doing}: it did not grow", why=why)
+
     def delete(self, pool: str, volume: str) -> None:
         """Delete; an absent volume is no error."""
         doing = f"delete volume {volume} of storage pool {pool}"

@@ -66,8 +66,12 @@ def _within(part: str, way: Way) -> Iterator[Scenario]:
         prepare=(_alone(way),),
     )
     yield scene
-    other = replace(way.desk(disks=(FRESH,), cloud_init=SEED, autostart=False), pin_cpus=True)
+    larger = (replace(FRESH, size_bytes=2 * FRESH.size_bytes), FRESH)
+    other = replace(way.desk(disks=larger, cloud_init=SEED, autostart=False), pin_cpus=True)
     yield replace(scene, operation="change seat", command=commands.apply(other, restart=True))
+    if part == "mdev":
+        more = way.desk(disks=larger, cloud_init=SEED, autostart=True)
+        yield replace(scene, operation="change disks", command=commands.apply(more, restart=True))
     if part in OFF:
         yield replace(scene, operation="reseat off", prepare=(_alone(way), _off))
 

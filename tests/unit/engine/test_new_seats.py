@@ -132,6 +132,61 @@ def test_a_quota_counts_what_it_gets_instead_of_what_it_has(world: SimWorld) -> 
     assert assert_sound(world).spec == LARGE
 
 
+def grown(spec: VmSpec) -> VmSpec:
+    """The same with a larger disk and one more."""
+    more = DiskSpec(size_bytes=3 << 30, format="raw")
+    return replace(spec, disks=(DiskSpec(size_bytes=2 << 30), more))
+
+
+def capacities(world: SimWorld) -> list[int]:
+    storage = world.hosts.open(world.ledger.host("h1")).storage
+    found = [storage.look(*each) for each in world.ledger.vm("a").volumes]
+    assert len(storage.volumes("default")) == len(found) + 1, "the image, and its own"
+    return [each.capacity_bytes for each in found if each]
+
+
+def test_disks_grow_and_more_come(world: SimWorld) -> None:
+    [held] = world.ledger.allocations()
+    [volume] = world.ledger.vm("a").volumes
+    [action] = change(world, grown(SMALL)).actions
+    assert action.needs_restart
+    after = assert_sound(world)
+    assert capacities(world) == [2 << 30, 3 << 30]
+    assert after.volumes == (volume, ("default", f"a-{after.id[:8]}-1.raw"))
+    assert world.ledger.allocations() == (held,), "its GPU part is the one that it had"
+    assert change(world, grown(SMALL)).changes == 0
+    change(world, replace(grown(LARGE), disks=(*grown(LARGE).disks, DISK)))
+    assert capacities(world) == [2 << 30, 3 << 30, 1 << 30]
+    assert_sound(world)
+    world.delete("a")
+    assert len(world.hosts.open(world.ledger.host("h1")).storage.volumes("default")) == 1
+
+
+@pytest.mark.parametrize(
+    "disks", [(), (DiskSpec(size_bytes=1 << 29),), (replace(DISK, format="raw"), DISK)]
+)
+def test_no_disk_is_cut_dropped_or_exchanged(world: SimWorld, disks: tuple[DiskSpec, ...]) -> None:
+    with pytest.raises(Conflict, match="a cannot change disks in place"):
+        change(world, replace(SMALL, disks=disks))
+    assert assert_sound(world).spec == SMALL
+
+
+def test_a_shelved_vm_is_started_before_its_disks_change(world: SimWorld) -> None:
+    world.engine.shelve(["a"], StopManner(force=True)).raise_for_failure()
+    with pytest.raises(Conflict) as caught:
+        change(world, grown(SMALL))
+    assert caught.value.next.startswith("vgpumgr vm start a, then ")
+
+
+def test_a_refused_volume_leaves_all_as_it_was(world: SimWorld) -> None:
+    world.sim.inject("h1", ["refuse", "storage.create", "ENOSPC", "9"])
+    _, outcome = world.engine.apply([grown(LARGE)], restart=True)
+    with pytest.raises(VgpumgrError):
+        outcome.raise_for_failure()
+    assert assert_sound(world).spec == SMALL
+    assert capacities(world) == [1 << 30]
+
+
 def test_a_refused_device_leaves_all_as_it_was(world: SimWorld) -> None:
     world.sim.inject("h1", ["refuse", "mdev_create", "EIO", "1000"])
     _, outcome = world.engine.apply([LARGE], restart=True)
@@ -143,6 +198,7 @@ def test_a_refused_device_leaves_all_as_it_was(world: SimWorld) -> None:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_change_killed_anywhere_is_finished_or_undone(tmp_path: Path, after: bool) -> None:
+    wanted = grown(LARGE)
     for at in count(1):
         (tmp_path / str(at)).mkdir()
         made = SimWorld(tmp_path / str(at), host("T4", "T4", cpus=8, memory_mib=8192))
@@ -151,7 +207,7 @@ def test_a_change_killed_anywhere_is_finished_or_undone(tmp_path: Path, after: b
         mortal = Mortal(made.ledger, at, after=after)
         killed = False
         try:
-            replace(made.engine, ledger=mortal).apply([LARGE], restart=True)  # type: ignore[arg-type]
+            replace(made.engine, ledger=mortal).apply([wanted], restart=True)  # type: ignore[arg-type]
         except Killed:
             killed = True
             made.restart()
@@ -161,8 +217,8 @@ def test_a_change_killed_anywhere_is_finished_or_undone(tmp_path: Path, after: b
             for each in made.ledger.operations(open_only=True):
                 made.engine.resume(each.id)  # it had its new GPU part already
         else:
-            change(made, LARGE)
-        assert assert_sound(made).spec in ((SMALL, LARGE) if at % 2 else (LARGE,))
+            change(made, wanted)
+        assert assert_sound(made).spec in ((SMALL, wanted) if at % 2 else (wanted,))
         made.close()
         if not killed:
             break

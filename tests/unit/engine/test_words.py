@@ -19,7 +19,7 @@ COPY = DiskSpec(mode=DiskMode.COPY, image="deb.qcow2")
     [
         ({"memory_mib": 2049}, "memory: 2GiB → 2049MiB"),
         ({"gpus": (GPU,)}, "gpus: none → passthrough on T4 ×2"),
-        ({"disks": (COPY,)}, "disks: none → copy of deb.qcow2 in default (needs a new VM)"),
+        ({"disks": (COPY,)}, "disks: none → copy of deb.qcow2 in default"),
         ({"nics": (NicSpec(bridge="br0"),)}, "networks: none → bridge br0"),
         ({"hugepage_kib": 2048}, "hugepages: none → 2MiB"),
         ({"display": True}, "display: false → true"),

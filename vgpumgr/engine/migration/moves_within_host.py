@@ -71,7 +71,7 @@ def local_move_reservation(
     return Reservation(
         operation=operation,
         tasks=(opening.task(operation, RESEAT, work, vm_id=vm.id, vm=vm.name, host=vm.host),),
-        changed_vms=(wanted.moving,),
+        changed_vms=(wanted.moving(sites.site(vm.host)),),
         allocations=new,
         gpu_generations={each.id: each.generation for each in view.gpus if each.id in taken},
         host_generations={

@@ -258,7 +258,7 @@ def no_way_back(task: TaskRecord) -> str:
     if task.verb == REIMAGE:
         return "the disk that it had is deleted"
     if task.verb == RESEAT:
-        return f"{task.vm} has its new GPU already"
+        return f"{task.vm} is as it was to be already"
     return f"it is on {task.hosts[-1]} already"
 
 

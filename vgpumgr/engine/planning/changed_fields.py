@@ -5,7 +5,7 @@ each change reaches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from vgpumgr.model.formats import exact_size
@@ -81,14 +81,14 @@ _TEXTS: dict[str, Callable[[Any], str]] = {
 def changed_fields(old: VmSpec, new: VmSpec, *, adopted: bool = False) -> tuple[str, ...]:
     """A line per changed field: ``memory: 4GiB → 8GiB``; says which ones only a new VM can have."""
     return tuple(
-        f"{change(name, before, after)}{' (needs a new VM)' if _is_stuck(name, adopted) else ''}"
-        for name, before, after in _differences(old, new)
+        f"{change(*each)}{' (needs a new VM)' if _is_stuck(each, adopted) else ''}"
+        for each in _differences(old, new)
     )
 
 
 def needs_restart(old: VmSpec, new: VmSpec) -> bool:
     """Does the change reach a running domain only through a stop and a start?"""
-    return not _reaches(old, new).isdisjoint({ChangeReach.DEFINITION, ChangeReach.SEAT})
+    return not _reaches(old, new).isdisjoint(_OFF)
 
 
 def needs_seat(old: VmSpec, new: VmSpec) -> bool:
@@ -96,10 +96,15 @@ def needs_seat(old: VmSpec, new: VmSpec) -> bool:
     return ChangeReach.SEAT in _reaches(old, new)
 
 
+def needs_disks(old: VmSpec, new: VmSpec) -> bool:
+    """Does the change need volumes that are made or grown?"""
+    return ChangeReach.DISKS in _reaches(old, new)
+
+
 def stuck_fields(old: VmRecord, new: VmSpec) -> tuple[str, ...]:
     """The fields that differ and that only a new VM can have."""
     adopted = bool(old.definition)
-    return tuple(name for name, _, _ in _differences(old.spec, new) if _is_stuck(name, adopted))
+    return tuple(each[0] for each in _differences(old.spec, new) if _is_stuck(each, adopted))
 
 
 def only_bookkeeping(old: VmSpec, new: VmSpec) -> bool:
@@ -107,17 +112,38 @@ def only_bookkeeping(old: VmSpec, new: VmSpec) -> bool:
     return _reaches(old, new) <= {ChangeReach.LEDGER}
 
 
-def _is_stuck(name: str, adopted: bool) -> bool:
-    """The definition of an adopted VM names its devices."""
-    reach = change_reach(name)
-    return reach is ChangeReach.NEW_VM or (adopted and reach is ChangeReach.SEAT)
+Difference = tuple[str, object, object]
+"""A field of VmSpec, what it was and what it is to be."""
+_OFF = {ChangeReach.DEFINITION, ChangeReach.SEAT, ChangeReach.DISKS}
+
+
+def _is_stuck(difference: Difference, adopted: bool) -> bool:
+    """The definition of an adopted VM names its devices and disks."""
+    reach = _reach(*difference)
+    fixed = {ChangeReach.SEAT, ChangeReach.DISKS} if adopted else set()
+    return reach is ChangeReach.NEW_VM or reach in fixed
 
 
 def _reaches(old: VmSpec, new: VmSpec) -> set[ChangeReach]:
-    return {change_reach(name) for name, _, _ in _differences(old, new)}
+    return {_reach(*each) for each in _differences(old, new)}
 
 
-def _differences(old: VmSpec, new: VmSpec) -> Iterator[tuple[str, object, object]]:
+def _reach(name: str, before: object, after: object) -> ChangeReach:
+    """Disks may grow, and more may come after them; any other disk is another VM's."""
+    if name == "disks" and isinstance(before, tuple) and isinstance(after, tuple):
+        return ChangeReach.DISKS if _only_grows(before, after) else ChangeReach.NEW_VM
+    return change_reach(name)
+
+
+def _only_grows(before: tuple[DiskSpec, ...], after: tuple[DiskSpec, ...]) -> bool:
+    kept = zip(before, after, strict=False)
+    return len(after) >= len(before) and all(
+        new.size_bytes >= old.size_bytes and replace(new, size_bytes=old.size_bytes) == old
+        for old, new in kept
+    )
+
+
+def _differences(old: VmSpec, new: VmSpec) -> Iterator[Difference]:
     for field in fields(VmSpec):
         before, after = getattr(old, field.name), getattr(new, field.name)
         if before != after:

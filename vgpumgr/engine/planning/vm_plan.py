@@ -10,6 +10,7 @@ from vgpumgr.engine.operations.expected_requests import PlaceFunction
 from vgpumgr.engine.planning.changed_fields import (
     changed_fields,
     key,
+    needs_disks,
     needs_restart,
     only_bookkeeping,
     stuck_fields,
@@ -211,6 +212,9 @@ def _known(
         )
         if stuck_fields(record, spec):
             return replace(change, replace=replacement_command(change))
+        if record.state is VmState.SHELVED and needs_disks(record.spec, spec):
+            first = f"vgpumgr vm start {spec.name}, then vgpumgr apply -f FILE --restart"
+            return replace(change, replace=first)
         seat = seats.of(spec.name)
         if isinstance(seat, NotPlaced):
             return seat
@@ -238,7 +242,7 @@ def refuse_impossible(action: Action) -> None:
     """Conflict when a change needs a new VM: other disks, or another cloud-init text."""
     if action.record is None or not action.replace:
         return
-    stuck = stuck_fields(action.record, action.vm)
+    stuck = stuck_fields(action.record, action.vm) or ("disks",)
     raise Conflict(
         f"{action.vm.name} cannot change {', '.join(map(key, stuck))} in place",
         why="; ".join(action.details),

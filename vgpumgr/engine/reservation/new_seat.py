@@ -1,4 +1,6 @@
-"""A VM that gets a new seat on its host: other GPU parts and CPUs, the same disks and MACs."""
+"""A VM that gets a new seat on its host: other GPU parts and CPUs, more or larger disks; the same
+VM, with its UUID and MACs.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from dataclasses import dataclass, replace
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.domain_plan import domain_xml
 from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, device_steps, release_steps
+from vgpumgr.engine.reservation.vm_volumes import VmSite, grown_volumes, more_volumes
 from vgpumgr.engine.steps.domain_steps import RedefineDomain
 from vgpumgr.engine.steps.move_steps import (
     STOP_TIMEOUT_S,
@@ -16,6 +19,8 @@ from vgpumgr.engine.steps.move_steps import (
     StopToMove,
 )
 from vgpumgr.engine.steps.step import Step
+from vgpumgr.engine.steps.volume_steps import CreateVolume, GrowVolume
+from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.vm import Allocation, VmPlace, VmRecord, VmSpec, VmState
 
@@ -25,33 +30,42 @@ from vgpumgr.model.vm import Allocation, VmPlace, VmRecord, VmSpec, VmState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSeat:
-    """A VM, the place that it gets on its host, and whether it ``runs`` now and is to again.
-    ``spec`` is what it is to be there; None: what it is.
+    """A VM, the place that it gets on its host (None: its GPU parts and CPUs stay), and whether it
+    ``runs`` now and is to again. ``spec`` is what it is to be there; None: what it is.
     """
 
     vm: VmRecord
-    placed: Placed
+    placed: Placed | None
     runs: bool
     spec: VmSpec | None = None
 
-    @property
-    def there(self) -> VmRecord:
+    def more(self, site: VmSite) -> tuple[VolumePlan, ...]:
+        """The volumes of its new disks."""
+        return more_volumes(self.vm, self.spec, site) if self.spec else ()
+
+    def there(self, site: VmSite) -> VmRecord:
         """The VM in its new seat."""
-        placed = self.placed
+        vm, placed, disks = self.vm, self.placed, len(self.vm.spec.disks)
+        added = tuple((each.pool, each.name) for each in self.more(site))
         return replace(
-            self.vm,
-            spec=self.spec or self.vm.spec,
-            numa_node=placed.numa_node,
-            cpus=placed.cpus,
-            generation=self.vm.generation + 1,
+            vm,
+            spec=self.spec or vm.spec,
+            numa_node=placed.numa_node if placed else vm.numa_node,
+            cpus=placed.cpus if placed else vm.cpus,
+            volumes=(*vm.volumes[:disks], *added, *vm.volumes[disks:]),
+            generation=vm.generation + 1,
         )
 
-    @property
-    def moving(self) -> VmRecord:
+    def moving(self, site: VmSite) -> VmRecord:
         """The VM while it gets it."""
-        placed = self.placed
+        there = self.there(site)
         to = VmPlace(
-            host=self.vm.host, numa_node=placed.numa_node, cpus=placed.cpus, spec=self.spec
+            host=there.host,
+            numa_node=there.numa_node,
+            cpus=there.cpus,
+            spec=self.spec,
+            volumes=there.volumes if there.volumes != self.vm.volumes else None,
+            parts_stay=self.placed is None,
         )
         return replace(self.vm, state=VmState.MIGRATING, moving_to=to)
 
@@ -61,26 +75,34 @@ def seat_allocations(
 ) -> tuple[Allocation, ...]:
     """What the VM takes in addition to what it holds."""
     placed, site = wanted.placed, sites.site(wanted.vm.host)
-    return tuple(allocate(part, placed, wanted.vm.id, site, opening) for part in placed.assignments)
+    parts = placed.assignments if placed else ()
+    return tuple(allocate(part, placed, wanted.vm.id, site, opening) for part in parts if placed)
 
 
 def seat_steps(wanted: NewSeat, new: tuple[Allocation, ...], sites: VmSites) -> Iterator[Step]:
-    """Off, its new devices made, defined with them, started, and what it had released."""
-    vm, site = wanted.vm, sites.site(wanted.vm.host)
+    """Its new volumes, then off, its new devices made, defined with all that, started, and what it
+    had released.
+    """
+    vm, site, old = wanted.vm, sites.site(wanted.vm.host), sites.allocations(wanted.vm)
+    there = wanted.there(site)
+    for plan in wanted.more(site):
+        yield CreateVolume(plan=plan)
     if wanted.runs:
         yield StopToMove(name=vm.name, vm_id=vm.id, timeout_s=STOP_TIMEOUT_S)
+    for pool, name, size in grown_volumes(vm, there.spec):
+        yield GrowVolume(pool=pool, name=name, capacity_bytes=size)
     yield from device_steps(new, site.modules)
-    there = wanted.there
     before, after = site.autostarts(vm.spec), site.autostarts(there.spec)
     redefine = RedefineDomain if wanted.runs else RedefineReseated
     yield redefine(
         name=vm.name,
         vm_id=vm.id,
-        xml=domain_xml(there, new, site),
+        xml=domain_xml(there, new if wanted.placed else old, site),
         old_xml=sites.definition(vm),
         autostart=after,
         old_autostart=None if before == after else before,
     )
     if wanted.runs:
         yield StartReseated(name=vm.name, vm_id=vm.id)
-    yield from release_steps(sites.allocations(vm))
+    if wanted.placed:
+        yield from release_steps(old)

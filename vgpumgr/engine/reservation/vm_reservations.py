@@ -13,10 +13,11 @@ from vgpumgr.engine.inventory.gpu_supply import lost_usages
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.planning.automatic_layouts import with_layouts_of
-from vgpumgr.engine.planning.changed_fields import needs_restart, only_bookkeeping
+from vgpumgr.engine.planning.changed_fields import needs_disks, needs_restart, only_bookkeeping
 from vgpumgr.engine.reservation.gpu_partitioning import layout_records, partition_steps
 from vgpumgr.engine.reservation.new_seat import NewSeat, seat_allocations, seat_steps
 from vgpumgr.engine.reservation.vm_creation import VmSites, create, delete_steps
+from vgpumgr.engine.reservation.vm_volumes import VmSite
 from vgpumgr.engine.steps.domain_steps import DefineDomain, RebootDomain, RedefineDomain, StopDomain
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
@@ -96,7 +97,7 @@ def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -
         if each is not None
     ]
     seats = [_seat_task(each, sites, view, opening, operation) for each in new_seats(plan, view)]
-    changes = [a for a in plan.actions if a.kind is ActionKind.CHANGE and a.placed is None]
+    changes = [a for a in plan.actions if a.kind is ActionKind.CHANGE and not _is_reseated(a)]
     changed = [_changed(action) for action in changes]
     starting = [a.record for a in plan.actions if a.kind is ActionKind.START and a.record]
     tasks = [
@@ -111,7 +112,7 @@ def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -
             for vm in starting
         ),
     ]
-    going = [each.seat.there for each in seats]
+    going = [each.seat.there(each.site) for each in seats]
     queued, moves = queue_entries(
         plan, [c.vm for c in creations], [*changed, *going], view.queue, opening
     )
@@ -122,7 +123,10 @@ def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -
         operation=operation,
         tasks=tuple(tasks),
         vms=tuple(creation.vm for creation in creations),
-        changed_vms=(*changed, *(each.seat.moving for each in seats)),
+        changed_vms=(
+            *changed,
+            *(each.seat.moving(each.site) for each in seats),
+        ),
         allocations=tuple(taken),
         layouts=layout_records(cut, view, operation.id) if cut else (),
         gpu_generations={gpu.id: gpu.generation for gpu in view.gpus if gpu.id in gpus},
@@ -137,6 +141,7 @@ class SeatTask:
     """A new seat with what is taken for it, and its task."""
 
     seat: NewSeat
+    site: VmSite
     allocations: tuple[Allocation, ...]
     task: TaskRecord
 
@@ -146,9 +151,15 @@ def new_seats(plan: Plan, view: LedgerView) -> Iterator[NewSeat]:
     running = observed_domains(view).running
     for action in plan.actions:
         vm = action.record
-        if action.kind is ActionKind.CHANGE and action.placed is not None and vm is not None:
+        if vm is not None and action.kind is ActionKind.CHANGE and _is_reseated(action):
             runs = vm.running or (vm.host, vm.name) in running
             yield NewSeat(vm=vm, placed=action.placed, runs=runs, spec=action.vm)
+
+
+def _is_reseated(action: Action) -> bool:
+    """Does the change need other GPU parts, CPUs, or disks?"""
+    record = action.record
+    return action.placed is not None or (record is not None and needs_disks(record.spec, action.vm))
 
 
 def _seat_task(
@@ -159,8 +170,10 @@ def _seat_task(
     operation: OperationRecord,
 ) -> SeatTask:
     new = seat_allocations(seat, sites, opening)
-    work = (*partition_steps(seat.placed, view), *seat_steps(seat, new, sites))
-    return SeatTask(seat, new, _task(opening, operation, RESEAT, seat.vm, work))
+    first = partition_steps(seat.placed, view) if seat.placed else ()
+    work = (*first, *seat_steps(seat, new, sites))
+    task = _task(opening, operation, RESEAT, seat.vm, work)
+    return SeatTask(seat, sites.site(seat.vm.host), new, task)
 
 
 def delete_reservation(

@@ -94,6 +94,23 @@ def new_first_volume(vm: VmRecord, site: VmSite) -> VolumePlan:
     return _plan(disk, next(name for name in names if name not in taken), site)
 
 
+def more_volumes(vm: VmRecord, spec: VmSpec, site: VmSite) -> tuple[VolumePlan, ...]:
+    """Those of the disks that a spec has after a VM's own; their names are of none that it has."""
+    taken, made = {name for _, name in vm.volumes}, []
+    for place, disk in enumerate(spec.disks[len(vm.spec.disks) :], len(vm.spec.disks)):
+        names = (volume_name(vm.name, vm.id, number, disk.format) for number in count(place))
+        made.append(_plan(disk, next(name for name in names if name not in taken), site))
+        taken.add(made[-1].name)
+    return tuple(made)
+
+
+def grown_volumes(vm: VmRecord, spec: VmSpec) -> Iterator[tuple[str, str, int]]:
+    """(pool, name, bytes) of a VM's volumes that are larger in a spec."""
+    for (pool, name), old, new in zip(vm.volumes, vm.spec.disks, spec.disks, strict=False):
+        if new.size_bytes > old.size_bytes:
+            yield pool, name, new.size_bytes
+
+
 def _plan(disk: DiskSpec, name: str, site: VmSite) -> VolumePlan:
     image_path = volume_path(site.facts, disk.pool, disk.image) if disk.image else None
     return VolumePlan(

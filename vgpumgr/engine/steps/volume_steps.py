@@ -51,6 +51,35 @@ class CreateVolume(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class GrowVolume(Step):
+    """Make a volume of a VM that is off larger. What is larger stays so: no byte of it is cut."""
+
+    pool: str
+    name: str
+    capacity_bytes: int
+
+    @property
+    def summary(self) -> str:
+        """A line for people."""
+        return f"grow volume {self.pool}/{self.name} to {size_words(self.capacity_bytes)}"
+
+    def look(self, host: Host) -> Observed:
+        """Is it as large as that?"""
+        found = host.storage.look(self.pool, self.name)
+        if found is None:
+            return Differs(f"volume {self.pool}/{self.name} does not exist")
+        small = found.capacity_bytes < self.capacity_bytes
+        return Differs(f"it has {found.capacity_bytes} bytes") if small else InState()
+
+    def act(self, host: Host, clock: Clock) -> None:
+        """Make it larger; the storage reads back."""
+        host.storage.grow(self.pool, self.name, self.capacity_bytes)
+
+    def undo(self, host: Host) -> None:
+        """It stays larger than its VM asks for, and loses nothing."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteVolume(Step):
     """Delete a volume that was made for the VM."""
 

@@ -175,6 +175,10 @@ class GuardedStorage:
 
         self._long.long_change(filled)
 
+    def grow(self, pool: str, volume: str, capacity_bytes: int) -> None:
+        """Make a volume larger."""
+        self._short.change(lambda libvirt: libvirt.storage.grow(pool, volume, capacity_bytes))
+
     def delete(self, pool: str, volume: str) -> None:
         """Delete a volume."""
         self._short.change(lambda libvirt: libvirt.storage.delete(pool, volume))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from lxml import etree
+
 from vgpumgr import domainxml, virt
 from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.model.domain import VolumeFacts, VolumePlan
@@ -79,6 +81,20 @@ class SimStorage(VolumeFiles):
             why = f"it has {facts.capacity_bytes} bytes, {length} were sent"
             raise HostRefused(f"cannot write volume {volume}", why=why)
         self._write(pool, volume, data)
+
+    def grow(self, pool: str, volume: str, capacity_bytes: int) -> None:
+        """Make it larger in our own records: libvirt's test driver resizes no volume."""
+        facts = self._require(pool, volume)
+        if facts.capacity_bytes >= capacity_bytes:
+            return
+        shelf = self._shelf(pool)
+        made = untrusted(shelf.xml(facts), "volume")
+        capacity = made.find("capacity")
+        assert capacity is not None, "a volume was made with one"
+        capacity.set("unit", "bytes")
+        capacity.text = str(capacity_bytes)
+        grown = replace(facts, capacity_bytes=capacity_bytes)
+        shelf.keep(grown, etree.tostring(made, encoding="unicode"))
 
     def delete(self, pool: str, volume: str) -> None:
         """Delete; an absent volume is no error."""

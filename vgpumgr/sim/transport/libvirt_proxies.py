@@ -271,6 +271,11 @@ class ProxyStorage:
         arguments = {"pool": pool, "volume": volume, "length": length, "data": bytes(data)}
         self._call("storage", "fill", arguments, None)
 
+    def grow(self, pool: str, volume: str, capacity_bytes: int) -> None:
+        """Make a volume larger."""
+        arguments = {"pool": pool, "volume": volume, "capacity_bytes": capacity_bytes}
+        self._call("storage", "grow", arguments, None)
+
     def delete(self, pool: str, volume: str) -> None:
         """Delete a volume."""
         self._call("storage", "delete", {"pool": pool, "volume": volume}, None)

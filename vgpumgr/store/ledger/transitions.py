@@ -194,7 +194,9 @@ def arrive(connection: Connection, stamp: Stamp, vm_id: str, task: str, *, arriv
     if going is None:
         return
     by_task = {"in_task": task, "in_vm": vm_id, **stamp.values}
-    if going.host == row.host:
+    if going.host == row.host and going.parts_stay:
+        pass
+    elif going.host == row.host:
         _keep_one_place(connection, by_task, new=arrived)
     else:
         _keep_only(connection, going.host if arrived else row.host, by_task)
@@ -205,6 +207,8 @@ def arrive(connection: Connection, stamp: Stamp, vm_id: str, task: str, *, arriv
     }
     if going.spec is not None:
         there |= {"spec": dump(going.spec), "tenant": going.spec.tenant}
+    if going.volumes is not None:
+        there["volumes"] = dump(going.volumes)
     values = {"moving_to": None, **(there if arrived else {})}
     connection.execute(update(vm).where(vm.c.id == vm_id).values(**values))
     connection.execute(_MOVED if arrived else _STAYED, by_task)

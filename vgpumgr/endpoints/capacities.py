@@ -67,7 +67,7 @@ class CapacityAsked:
 
 def list_capacity(context: CallContext, asked: CapacityAsked) -> Result[ItemList[CapacityItem]]:
     """That many more requests succeed, and the next is refused."""
-    from vgpumgr.engine.capacity.profile_capacity import UsageGrowth, capacity
+    from vgpumgr.engine.capacity.profile_capacity import DAY_S, MOST_DAYS, UsageGrowth, capacity
     from vgpumgr.engine.capacity.relayout_capacity import with_layouts
     from vgpumgr.engine.inventory.host_supply import build_fleet
     from vgpumgr.engine.inventory.ledger_view import read_view
@@ -78,7 +78,8 @@ def list_capacity(context: CallContext, asked: CapacityAsked) -> Result[ItemList
     view = read_view(ledger)
     fleet = build_fleet(view)
     shape = VmSpec(name="capacity", vcpus=asked.vcpus, memory_mib=asked.memory_mib)
-    growth = UsageGrowth(fleet, ledger.holdings(), time.time())
+    now = time.time()
+    growth = UsageGrowth(fleet, ledger.holdings(now - MOST_DAYS * DAY_S), now)
     room = FleetRoom(fleet, shape)
     rooms = with_layouts(view, room, capacity(room, profiles, growth), profiles)
     unknown = set(profiles) - {each.profile for each in rooms}

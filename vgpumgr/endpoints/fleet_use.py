@@ -49,7 +49,7 @@ def show_use(context: CallContext, asked: UseRequest) -> Result[FleetUse]:
 
     ledger, end = context.app.ledger, time.time()
     begin = end - 3600.0 * asked.hours
-    holdings = ledger.holdings()
+    holdings = ledger.holdings(begin)
     held = occupancy(holdings, begin, end, SPANS)
     long = (end - begin) / SPANS
     return Result(

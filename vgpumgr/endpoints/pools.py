@@ -65,16 +65,19 @@ class SessionItem(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolHistory:
-    """The ``last`` sessions of a pool."""
+    """The ``last`` sessions of a pool, of all that are open or ended after ``since`` (Unix
+    seconds).
+    """
 
     name: Name
     last: Annotated[int, ParameterLimits(ge=1, le=100_000)] = 50
+    since: Annotated[float, ParameterLimits(ge=0)] = 0.0
 
 
 def list_sessions(context: CallContext, asked: PoolHistory) -> Result[ItemList[SessionItem]]:
     """The sessions, the newest first."""
     reads = context.reads
-    sessions = reads.pool_sessions(reads.pool(asked.name).id, asked.last)
+    sessions = reads.pool_sessions(reads.pool(asked.name).id, asked.last, asked.since)
     items: list[Any] = [{"name": each.desktop, **to_plain(each)} for each in sessions]
     return Result(answer={"items": items})
 

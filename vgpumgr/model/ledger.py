@@ -178,8 +178,8 @@ class Ledger(AccessLedger, RequestLedger, Protocol):
         where ``vm`` is given.
         """
 
-    def holdings(self) -> tuple[Holding, ...]:
-        """What allocations hold or ever held of GPUs, the oldest first."""
+    def holdings(self, since: float = 0.0) -> tuple[Holding, ...]:
+        """What allocations hold of GPUs, or held after ``since`` (Unix seconds), oldest first."""
 
     # Who waits for room, who runs on it, and who has ended. ``reserve`` moves entries, too.
 

@@ -60,8 +60,10 @@ class ScopedReads(Protocol):
     def desktops(self, names: Sequence[str] = ()) -> tuple[DesktopRecord, ...]:
         """Desktops that there are, by name: all, or those of these names."""
 
-    def pool_sessions(self, pool: str, limit: int) -> tuple[PastSession, ...]:
-        """The sessions on desktops of a pool (its id), the last one first."""
+    def pool_sessions(self, pool: str, limit: int, since: float = 0.0) -> tuple[PastSession, ...]:
+        """The sessions on desktops of a pool (its id) that are open or ended after ``since`` (Unix
+        seconds; 0: all), the last one first.
+        """
 
     def pool_asks(self) -> tuple[DesktopRequestRecord, ...]:
         """The users that wait for a desktop, the longest first."""

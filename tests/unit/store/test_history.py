@@ -51,5 +51,7 @@ def test_what_was_held_has_an_end_when_it_was_given_back(url: str) -> None:
     holds, held = sorted(ledger.holdings(), key=lambda each: each.units)
     assert held.until is not None
     assert (held.units, held.gpu) == (2, gpu.id)
+    assert ledger.holdings(held.until) == (holds,)
+    assert set(ledger.holdings(held.until - 1.0)) == {held, holds}
     assert holds == Holding(gpu=gpu.id, profile=held.profile, units=1, since=holds.since)
     ledger.close()

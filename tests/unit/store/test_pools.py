@@ -132,6 +132,8 @@ def test_a_session_is_history_when_it_ends(url: str) -> None:
     last, first = ledger.pool_sessions("p-1", 9)
     assert (last.user, first.user, first.why) == ("bob", "ada", "left")
     assert first.closed_at is not None
+    assert ledger.pool_sessions("p-1", 9, first.closed_at) == (last,)
+    assert ledger.pool_sessions("p-1", 9, first.closed_at - 1.0) == (last, first)
     assert events(ledger, "session") == [
         "session.begun cad-01",
         "session.ended cad-01",

@@ -19,7 +19,8 @@ from vgpumgr.placement.headroom import ENOUGH_DAYS, Futures, Lasting
 
 DAY_S = 86_400.0
 # Older days are of another time.
-_MOST_DAYS = 90
+MOST_DAYS = 90
+"""Of history that are looked at."""
 
 
 class UsageGrowth:
@@ -35,7 +36,7 @@ class UsageGrowth:
     def days(self) -> int:
         """Whole days of history, 90 at most."""
         first = min((each.since for each in self._holdings), default=self._now)
-        return min(_MOST_DAYS, max(0, int((self._now - first) // DAY_S)))
+        return min(MOST_DAYS, max(0, int((self._now - first) // DAY_S)))
 
     def lasting(self, profile: str, fits: int) -> Lasting | None:
         """How long ``fits`` more of a profile are enough, as all that lies on the GPUs which make

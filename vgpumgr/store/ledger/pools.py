@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.sql import ColumnElement
 
@@ -232,10 +232,18 @@ def list_desktops(
 
 
 def list_sessions(
-    connection: Connection, pool_id: str, limit: int, *, within: ColumnElement[bool] = ALL_ROWS
+    connection: Connection,
+    pool_id: str,
+    limit: int,
+    since: float = 0.0,
+    *,
+    within: ColumnElement[bool] = ALL_ROWS,
 ) -> tuple[PastSession, ...]:
-    """Who was on which desktop of a pool, the last one first."""
-    query = select(pool_session).where(pool_session.c.pool == pool_id, within)
+    """Who is on which desktop of a pool, or was after ``since``, the last one first."""
+    columns = pool_session.c
+    query = select(pool_session).where(columns.pool == pool_id, within)
+    if since:
+        query = query.where(or_(columns.closed_at.is_(None), columns.closed_at > since))
     newest = query.order_by(pool_session.c.since.desc(), pool_session.c.id).limit(limit)
     return tuple(session_of(row) for row in connection.execute(newest))
 

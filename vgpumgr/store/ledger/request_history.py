@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, or_, select
 from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.codec import dump, from_plain, load, load_list
@@ -108,8 +108,8 @@ def _sentence(text: Any) -> str:
     return text
 
 
-def list_holdings(connection: Connection) -> tuple[Holding, ...]:
-    """Everything that allocations hold or ever held, the oldest first."""
+def list_holdings(connection: Connection, since: float = 0.0) -> tuple[Holding, ...]:
+    """Everything that allocations hold, or held after ``since``, the oldest first."""
     columns = allocation.c
     query = select(
         columns.id,
@@ -119,6 +119,8 @@ def list_holdings(connection: Connection) -> tuple[Holding, ...]:
         columns.created_at,
         columns.released_at,
     ).order_by(columns.created_at, columns.id)
+    if since:
+        query = query.where(or_(columns.released_at.is_(None), columns.released_at > since))
     return tuple(_holding(row) for row in connection.execute(query))
 
 

@@ -146,11 +146,13 @@ class SqlScopedReads:
             found = pools.list_desktops(connection, names, within=self._within("desktops"))
             return self._without(connection, found, "why")
 
-    def pool_sessions(self, pool: str, limit: int) -> tuple[PastSession, ...]:
-        """The sessions on desktops of a pool (its id), the last one first."""
+    def pool_sessions(self, pool: str, limit: int, since: float = 0.0) -> tuple[PastSession, ...]:
+        """The sessions on desktops of a pool (its id) that are open or ended after ``since``, the
+        last one first.
+        """
         with self._read() as connection:
             return pools.list_sessions(
-                connection, pool, limit, within=self._within("pool sessions")
+                connection, pool, limit, since, within=self._within("pool sessions")
             )
 
     def pool_asks(self) -> tuple[DesktopRequestRecord, ...]:

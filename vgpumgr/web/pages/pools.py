@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,6 +28,11 @@ _LIST = Listing(
         Column("Tenant", "tenant"),
     )
 )
+
+
+def _last_day(place: Place) -> dict[str, Any]:
+    since = time.time() - timedelta(days=1).total_seconds()
+    return {"name": place["pool"], "last": SESSIONS, "since": since}
 
 
 def _day(answers: dict[str, Any], _: Place) -> dict[str, Any]:
@@ -55,7 +61,7 @@ PAGES = (
         template="pool.html",
         reads=(
             PageRead("pool", "pool.show", named(name="pool")),
-            PageRead("history", "pool.history", lambda p: {"name": p["pool"], "last": SESSIONS}),
+            PageRead("history", "pool.history", _last_day),
         ),
         more=_day,
     ),

@@ -6,6 +6,7 @@ LOOKS = frozenset(
     {
         "adoptable",
         "booking_pool",
+        "clone_spec",
         "defrag_plan",
         "domain_xml",
         "drain_plan",

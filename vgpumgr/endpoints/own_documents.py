@@ -57,7 +57,7 @@ def own_vms(context: CallContext, specs: Iterable[VmSpec]) -> tuple[VmSpec, ...]
     """The VMs, none of which is, waits for, or has a disk of what is not the caller's."""
     found = tuple(specs)
     if not context.scope.is_all:
-        _require_vm_names(context, [each.name for each in found])
+        require_vm_names(context, [each.name for each in found])
         _require_afters(context, found)
         _require_images(context, found)
     return found
@@ -96,7 +96,8 @@ def _taken(kind: str, name: str) -> NameTaken:
     return NameTaken(f"the name {name} is taken", next=f"give the {kind} another name")
 
 
-def _require_vm_names(context: CallContext, names: Collection[str]) -> None:
+def require_vm_names(context: CallContext, names: Collection[str]) -> None:
+    """NameTaken for a name of what is not the caller's."""
     ledger, reads, wanted = context.app.ledger, context.reads, set(names)
     there = {each.name for each in ledger.vms()} | {each.name for each in ledger.queue()}
     own = {each.name for each in reads.vms()} | {each.name for each in reads.queue()}

@@ -38,7 +38,14 @@ from vgpumgr.engine.pools import (
 )
 from vgpumgr.engine.queue import explain_waiting, queue_cycle
 from vgpumgr.engine.reservation.shelf_reservations import StopManner
-from vgpumgr.engine.vms import vm_alternates, vm_apply, vm_deletion, vm_power, vm_shelving
+from vgpumgr.engine.vms import (
+    vm_alternates,
+    vm_apply,
+    vm_clone,
+    vm_deletion,
+    vm_power,
+    vm_shelving,
+)
 from vgpumgr.model.apply_plan import Plan
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
 from vgpumgr.model.operation import TaskRecord
@@ -56,6 +63,7 @@ class Engine(EngineContext):
 
     # VMs
     start = vm_power.start
+    clone_spec = vm_clone.clone_spec
     users_on = users_at_work.users_on
     explain_one = explain_waiting.explain_one
     queue_outlook = queue_cycle.forecast

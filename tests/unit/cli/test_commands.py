@@ -35,7 +35,13 @@ NOT_AS_JSON = {
     "store backup": "the digest of the file is another each time",
 }
 NOT_COMPLETED = {
-    *("vm create name", "host add name", "sim add name", "token create name"),  # new names
+    *(
+        "vm create name",
+        "vm clone clone",
+        "host add name",
+        "sim add name",
+        "token create name",
+    ),  # new names
     *("pool assign user", "pool connect user", "pool release user"),  # the directory's names
     *("context add name", "context use name", "context remove name"),
     *("layout import file", "store migrate addresses", "capacity profiles", "sim inject fault"),

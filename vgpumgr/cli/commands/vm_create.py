@@ -1,4 +1,4 @@
-"""The commands `vm create` and `vm delete`, and the deletion that `delete -f` shares with them."""
+"""The commands `vm create`, `clone` and `delete`, and the deletion that `delete -f` shares."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from vgpumgr.cli.running_command import carry_out, finish
 from vgpumgr.cli.views.outcome_views import print_outcome_result
 from vgpumgr.endpoints.endpoint import Result
 from vgpumgr.endpoints.plan_items import PlanItem
+from vgpumgr.endpoints.vm_clones import CLONE_VM, CloneVm
 from vgpumgr.endpoints.vm_creation import CREATE_VM, PLAN_VM, CreateVm
 from vgpumgr.endpoints.vms import DELETE_VMS, PREVIEW_DELETE, DeleteVms, VmNames
 from vgpumgr.model.formats import counted
@@ -46,6 +47,20 @@ def create(context: Context, /, *, dry_run: bool, **options: Any) -> None:
     finish(result)
     plan: PlanItem = result.answer
     print_item("Plan" if dry_run else "Apply", plan, plan_text(plan))
+
+
+@click.command()
+@click.argument("name", shell_complete=completed("vms"))
+@click.argument("clone")
+@output_option
+@pass_context
+def clone(context: Context, name: str, clone: str) -> None:
+    """Create the VM CLONE like NAME, which is off, with copies of its disks."""
+    from vgpumgr.cli.views.plan_views import plan_text
+
+    result = carry_out(context, CLONE_VM, CloneVm(name=name, clone=clone))
+    finish(result)
+    print_item("Apply", result.answer, plan_text(result.answer))
 
 
 @click.command()

@@ -1,0 +1,54 @@
+"""The endpoint that clones a VM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vgpumgr.access.permission import Permission
+from vgpumgr.endpoints.call_context import CallContext
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result, Runs
+from vgpumgr.endpoints.outcomes import failure_of, outcome_item
+from vgpumgr.endpoints.own_documents import require_own_plan, require_vm_names
+from vgpumgr.endpoints.plan_items import AppliedPlan, plan_item
+from vgpumgr.endpoints.shapes import Name
+from vgpumgr.model.errors import Conflict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloneVm:
+    """The VM that is cloned, which is off, and the new one's name."""
+
+    name: Name
+    clone: Name
+
+
+def clone_vm(context: CallContext, asked: CloneVm) -> Result[AppliedPlan]:
+    """Create a VM like it with copies of its disks; Conflict where there is one of the name."""
+    source = context.reads.vm(asked.name)
+    require_vm_names(context, [asked.clone])
+    if asked.clone in {each.name for each in context.reads.vms()}:
+        raise Conflict(f"VM {asked.clone} exists already", next=f"vgpumgr vm show {asked.clone}")
+    with context.changing() as engine:
+        spec = engine.clone_spec(source, asked.clone)
+        done, outcome = engine.apply([spec], show=lambda plan: require_own_plan(context, plan))
+    answer: Any = {**plan_item(done), **outcome_item(outcome), "name": "plan"}
+    return Result(answer=answer, error=failure_of(outcome))
+
+
+CLONE_VM = Endpoint(
+    name="vm.clone",
+    method=HttpMethod.POST,
+    path="/vms/{name}:clone",
+    permission=Permission.VM_CREATE,
+    summary="Create a VM like one that is off, with copies of its disks.",
+    asks=CloneVm,
+    answers=AppliedPlan,
+    kind="Apply",
+    work=clone_vm,
+    runs=Runs.OPERATION,
+    scoped=True,
+)
+
+ENDPOINTS: Sequence[Endpoint[Any, Any]] = (CLONE_VM,)

@@ -114,6 +114,7 @@ class TwoTenants:
                            state=QueueState.WAITING, why=f"behind {mark}")  # fmt: skip
         ledger.enqueue([waits])
         ledger.set_quota(Quota(tenant=mark, vms=9))
+        ledger.set_secret(mark, f"{mark}-key", "0" * 64)
         self._pool(ledger, mark, desktop)
         ledger.book(Booking(id=f"b-{mark}", group=mark, profile=mark, count=1, start=1.0, end=2.0),
                     mark)  # fmt: skip
@@ -255,6 +256,8 @@ READS: dict[str, Read] = {
     "logoff_moves": lambda reads, _: reads.logoff_moves(),
     "queue": lambda reads, draw: reads.queue(draw.choice(((), (name(draw),)))),
     "quotas": lambda reads, _: reads.quotas(),
+    "secrets": lambda reads, _: reads.secrets(),
+    "secret_references": lambda reads, _: reads.secret_references(),
     "requests": lambda reads, draw: reads.requests(vm=draw.choice(("", name(draw)))),
     "tickets": lambda reads, draw: reads.tickets(draw.choice(((), (id_(draw),)))),
     "operations": lambda reads, draw: reads.operations(open_only=draw.choice((True, False))),
@@ -317,6 +320,7 @@ OF_FILTERS = {
     "logoff moves": "logoff_moves",
     "queue": "queue",
     "quotas": "quotas",
+    "secrets": "secrets",
     "requests": "requests",
     "tickets": "tickets",
     "operations": "operations",

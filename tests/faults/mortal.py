@@ -38,6 +38,8 @@ READS = frozenset(
         "layouts",
         "queue",
         "quotas",
+        "secrets",
+        "secret_references",
         "images",
         "pools",
         "pool",

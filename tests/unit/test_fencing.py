@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.fakes import FakeClock
 from vgpumgr.app import fence_programs
 from vgpumgr.app.fence_programs import MOST_BYTES, Fences, ProgramResult, run_program
-from vgpumgr.model.errors import NotPermitted
+from vgpumgr.model.errors import NotFound, NotPermitted
 from vgpumgr.model.host import Fence, HostRecord, inline_secret, says_off
 
 FENCE = Fence(off=("/bin/off",), status=("/bin/status",))
@@ -172,3 +174,31 @@ def test_a_password_among_the_arguments_is_found(argv: tuple[str, ...]) -> None:
 )
 def test_other_arguments_are_no_password(argv: tuple[str, ...]) -> None:
     assert not inline_secret(argv)
+
+
+class Files:
+    """Where the secret ``bmc`` lies, and no other."""
+
+    def path(self, tenant: str, name: str) -> Path:
+        if (tenant, name) != ("*", "bmc"):
+            raise NotFound(f"no secret {name}", next="vgpumgr secret list")
+        return Path("/state/bmc")
+
+
+def test_programs_get_the_path_of_their_secret_and_nothing_without_it() -> None:
+    ran: list[Sequence[str]] = []
+
+    def run(argv: Sequence[str], limit_s: float) -> ProgramResult:
+        ran.append(argv)
+        return OFF
+
+    fence = Fence(off=("/bin/off", "{secret}"), status=("/bin/status", "-f={secret}"), secret="bmc")
+    fences = Fences(FakeClock(), run, Files())
+    assert fences.switch_off(replace(HOST, fence=fence)).how.endswith("'power is off'")
+    assert ran == [("/bin/off", "/state/bmc"), ("/bin/status", "-f=/state/bmc")]
+    ran.clear()
+    lost = replace(HOST, fence=replace(fence, secret="lost"))
+    assert fences.proof(lost) is None and ran == []
+    with pytest.raises(NotPermitted) as refused:
+        fences.switch_off(lost)
+    assert "no secret lost" in refused.value.why

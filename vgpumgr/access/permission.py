@@ -42,6 +42,8 @@ class Permission(StrEnum):
     ACCESS_READ = "access:read"
     ACCESS_WRITE = "access:write"
     TOKEN_OWN = "token:own"  # noqa: S105
+    SECRET_READ = "secret:read"  # noqa: S105
+    SECRET_WRITE = "secret:write"  # noqa: S105
     STORE_READ = "store:read"
     STORE_ADMIN = "store:admin"
 

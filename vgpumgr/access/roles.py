@@ -36,6 +36,8 @@ _TENANT_WRITES = frozenset(
         Permission.BOOKING_WRITE,
         Permission.QUEUE_WRITE,
         Permission.OPERATION_ACT,
+        Permission.SECRET_READ,
+        Permission.SECRET_WRITE,
     }
 )
 _FLEET_WRITES = frozenset(
@@ -68,6 +70,7 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = MappingProxyType(
         Role.AUDITOR: _READS
         | _FLEET_READS
         | {Permission.AUDIT_READ, Permission.ACCESS_READ, Permission.STORE_READ}
+        | {Permission.SECRET_READ}
         | _OWN_TOKENS,
         Role.ADMIN: frozenset(Permission),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +30,7 @@ from vgpumgr.identity.established import Established
 from vgpumgr.model.actor import acting
 from vgpumgr.model.api_request import ApiRequest
 from vgpumgr.model.codec import from_plain, to_plain
-from vgpumgr.model.errors import VgpumgrError, error_from
+from vgpumgr.model.errors import NotFound, VgpumgrError, error_from
 from vgpumgr.model.role_binding import NO_TENANT, Scope
 
 PREFIX = "/v1"
@@ -96,7 +97,10 @@ class IncomingCall:
         call = self._call(who)
         context = CallContext(app=self.service.app, caller=who)
         if call.request is None and self.endpoint.personal:
-            return JSONResponse(carry_out(context, call))
+            answer = carry_out(context, call)
+            with suppress(NotFound):  # of what the ledger does not know there is no tag
+                return JSONResponse(answer, headers=self._tagged(context))
+            return JSONResponse(answer)
         if call.request is None:
             return self._live(context, call)
         if (found := self._found(call)) is not None:
@@ -184,7 +188,8 @@ class IncomingCall:
     def _call(self, who: Established) -> EndpointCall:
         request = None
         if self.endpoint.changes:
-            request = request_key(self.endpoint, who.actor.user, self.asked, self.key)
+            user, conceal = who.actor.user, self.service.app.secrets.mark
+            request = request_key(self.endpoint, user, self.asked, self.key, conceal)
         needs = self.endpoint.permission
         scope = who.grants.require(needs) if needs is not None else NO_TENANT
         return EndpointCall(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from vgpumgr.endpoints.endpoint import AnyEndpoint
@@ -28,10 +28,17 @@ class InDoubt(Conflict):
 
 
 def request_key(
-    endpoint: AnyEndpoint, user: str, asked: Mapping[str, Any], key: str | None
+    endpoint: AnyEndpoint,
+    user: str,
+    asked: Mapping[str, Any],
+    key: str | None,
+    conceal: Callable[[str], str],
 ) -> RequestKey:
-    """The key of a request; one that shows none is like no other."""
-    text = json.dumps([endpoint.name, asked], sort_keys=True)
+    """The key of a request; one that shows none is like no other. Its digest is kept: of what is
+    secret it is of the text that ``conceal`` makes of it, which allows no guess.
+    """
+    hidden = {name: conceal(json.dumps(asked[name])) for name in endpoint.conceals if name in asked}
+    text = json.dumps([endpoint.name, {**asked, **hidden}], sort_keys=True)
     return RequestKey(
         user=user,
         key=key or f"none:{uuid.uuid4()}",

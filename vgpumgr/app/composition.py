@@ -6,11 +6,13 @@ list never loads SSH or libvirt.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import uuid
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vgpumgr.app.actor import actor
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from vgpumgr.app.access_control import AccessControl
     from vgpumgr.app.console_tickets import ConsoleTickets
     from vgpumgr.app.fence_programs import Fences
+    from vgpumgr.app.secret_store import SecretStore
     from vgpumgr.engine.images.upload_folder import UploadFolder
     from vgpumgr.engine.operations.expected_requests import ExpectedRequests, Weights
     from vgpumgr.engine.operations.operation_outcome import VmOutcome
@@ -235,7 +238,15 @@ class App:
         from vgpumgr.app.fence_programs import Fences
         from vgpumgr.engine.workers.thread_workers import SystemClock
 
-        return Fences(SystemClock())
+        return Fences(SystemClock(), secrets=self.secrets)
+
+    @cached_property
+    def secrets(self) -> SecretStore:
+        """The values of secrets on this machine."""
+        from vgpumgr.app.secret_store import SecretStore
+
+        given = os.environ.get("CREDENTIALS_DIRECTORY", "")
+        return SecretStore(self.config.state_dir / "secrets", Path(given) if given else None)
 
     @cached_property
     def access(self) -> AccessControl:

@@ -11,6 +11,7 @@ from vgpumgr.app.api_findings import api_findings
 from vgpumgr.app.backup_findings import backup_findings
 from vgpumgr.app.composition import App, is_simulated
 from vgpumgr.app.ledger_admin import exposed
+from vgpumgr.app.secret_findings import secret_findings
 from vgpumgr.engine.capacity.fragmentation_gauge import FragmentationMeasure
 from vgpumgr.engine.hosts.host_membership import is_worked_on, not_finished
 from vgpumgr.engine.inventory.host_supply import build_fleet
@@ -89,7 +90,7 @@ def examine(app: App) -> tuple[Finding, ...]:
             Finding(check="ledger", mark=CheckOutcome.BAD, text=error.message, next=error.next),
         )
     findings = [_ledger(app), *_exposed(app), *backup_findings(app), *api_findings(app.config)]
-    findings += _operations(app)
+    findings += [*secret_findings(app), *_operations(app)]
     if not hosts:
         findings.append(
             Finding(

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from vgpumgr.model.errors import NotPermitted
+from vgpumgr.model.errors import NotPermitted, VgpumgrError
 from vgpumgr.model.host import Fence, HostRecord, Proof, says_off
 from vgpumgr.model.ports import Clock
+from vgpumgr.model.role_binding import EVERY_TENANT
+from vgpumgr.model.secret import SecretPaths
 
 MOST_BYTES = 64 << 10
 _PIECE = 4096
@@ -102,10 +104,13 @@ POLL_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Fences:
-    """``ports.Fencing``. What was confirmed holds for this process alone."""
+    """``ports.Fencing``. What was confirmed holds for this process alone. Programs get the path of
+    their secret, which is looked for at each run; never its value.
+    """
 
     clock: Clock
     run: Run = run_program
+    secrets: SecretPaths | None = None
     _confirmed: dict[str, Proof] = field(default_factory=dict, init=False)
 
     def confirm(self, host: str, by: str) -> None:
@@ -123,7 +128,17 @@ class Fences:
 
     def status(self, fence: Fence) -> ProgramResult:
         """What ``status`` says now."""
-        return self.run(fence.status, STATUS_S)
+        return self._run(fence, fence.status, STATUS_S)
+
+    def _run(self, fence: Fence, argv: Sequence[str], limit_s: float) -> ProgramResult:
+        """A program of the fence; without its secret it says nothing."""
+        if not fence.secret or self.secrets is None:
+            return self.run(argv, limit_s)
+        try:
+            path = self.secrets.path(EVERY_TENANT, fence.secret)
+        except VgpumgrError as error:
+            return ProgramResult(None, why=f"{error.message}: {error.why or error.next}")
+        return self.run(fence.needing(argv, str(path)), limit_s)
 
     def proof(self, host: HostRecord) -> Proof | None:
         """The operator's word, or ``off`` from the fence's ``status``; None without either."""
@@ -144,7 +159,7 @@ class Fences:
             return self._confirmed[host.name]
         if host.fence is None:
             raise _unproven(host.name)
-        off = self.run(host.fence.off, OFF_S)
+        off = self._run(host.fence, host.fence.off, OFF_S)
         deadline = self.clock.monotonic() + UNTIL_OFF_S
         while not says_off((ran := self.status(host.fence)).code, ran.out):
             if self.clock.monotonic() >= deadline:

@@ -55,6 +55,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "context": ("context:context", "Servers to work at: add, list, use, remove."),
     "role": ("role:role", "Who holds which role in which tenant: list, grant, revoke."),
     "token": ("token:token", "API tokens: list, create, revoke."),
+    "secret": ("secret:secret", "Passwords and keys by name: set, list, show, remove."),
     "auth": ("auth:auth", "Access: roles, whoami, test, session."),
     "audit": ("audit:audit", "Audit trail of every change: list, verify, export, …"),
     "store": ("store:store", "The ledger: backup, restore, thaw, check, migrate."),
@@ -74,7 +75,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "GPUs and layouts": ("gpu", "layout", "map", "capacity", "allocation", "defrag", "simulate"),
     "Hosts": ("host", "doctor"),
     "Fleet care": ("serve", "api", "drift", "heal", "adopt", "operation"),
-    "Access": ("context", "login", "logout", "role", "token", "auth"),
+    "Access": ("context", "login", "logout", "role", "token", "secret", "auth"),
     "Ledger and settings": ("store", "audit", "schema", "completion", "sim"),
 }
 

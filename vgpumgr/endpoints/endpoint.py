@@ -74,8 +74,9 @@ class Endpoint(Generic[P, A]):
     frozen dataclass of the parameters, ``answers`` the TypedDict of the answer, ``kind`` its
     ``kind``. An answer that is ``secret`` is told once, and kept nowhere; one that is ``personal``
     is another one for each caller. What is ``scoped`` shows and changes nothing outside the
-    caller's scope; the rest is for callers who may see all tenants. ``also`` are other permissions
-    that its work asks for in some cases (``CallContext.scope_of``). ``size`` is how many VMs a
+    caller's scope; the rest is for callers who may see all tenants. Parameters that it ``conceals``
+    are secrets. ``also`` are other permissions that its work asks for in some cases
+    (``CallContext.scope_of``). ``size`` is how many VMs a
     change is about, where that is known. ``tag`` tells how the thing in the path is now: another
     text after each change of it.
     """
@@ -94,6 +95,7 @@ class Endpoint(Generic[P, A]):
     scoped: bool = False
     secret: bool = False
     personal: bool = False
+    conceals: tuple[str, ...] = ()
     also: tuple[Permission, ...] = ()
     size: Callable[[P], int] = field(default=lambda _: 1)
 

@@ -29,6 +29,7 @@ from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import PartlyDone, UsageError, VgpumgrError
 from vgpumgr.model.formats import counted
 from vgpumgr.model.host import Fence, HostRecord, says_off
+from vgpumgr.model.role_binding import EVERY_TENANT
 
 if TYPE_CHECKING:
     from vgpumgr.engine.hosts.evacuation_plan import EvacuationPlan
@@ -158,12 +159,13 @@ def _staying_error(plan: EvacuationPlan) -> VgpumgrError | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFence:
     """The programs of a host's fence block, as argument lists: they run at the controller, without
-    a shell.
+    a shell. ``secret`` is the name of a secret of the fleet, of which ``{secret}`` is the path.
     """
 
     name: Name
     off: Argv
     status: Argv
+    secret: Name | None = None
 
 
 class FencedHost(OutcomeItem):
@@ -184,7 +186,7 @@ def remove_fence(context: CallContext, asked: OneHost) -> Result[FencedHost]:
 
 
 def _checked(record: HostRecord, asked: NewFence) -> Fence | None:
-    block = {"off": list(asked.off), "status": list(asked.status)}
+    block = {"off": list(asked.off), "status": list(asked.status), "secret": asked.secret}
     return host_from(name=record.name, address=record.address, fence=block).fence
 
 
@@ -196,7 +198,15 @@ def _fenced(context: CallContext, record: HostRecord, wanted: Fence | None) -> R
         "name": record.name,
         "fence": to_plain(wanted),
     }
-    return Result(answer=item, error=failure_of(outcome))
+    return Result(answer=item, error=failure_of(outcome), notes=_unset(context, wanted))
+
+
+def _unset(context: CallContext, fence: Fence | None) -> tuple[str, ...]:
+    """What is still to be done where its secret has no value here."""
+    name = fence.secret if fence is not None else ""
+    if not name or (EVERY_TENANT, name) in context.app.secrets.names():
+        return ()
+    return (f"there is no secret {name} here yet: vgpumgr secret set {name}",)
 
 
 class FenceState(TypedDict):

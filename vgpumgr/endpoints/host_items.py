@@ -27,10 +27,13 @@ class MigrationItem(TypedDict):
 
 
 class FenceItem(TypedDict):
-    """The programs that switch a host off, and that say whether it is, as argument lists."""
+    """The programs that switch a host off, and that say whether it is, as argument lists;
+    ``secret`` is the name of what they read, or empty.
+    """
 
     off: list[str]
     status: list[str]
+    secret: str
 
 
 class VersionsItem(TypedDict, total=False):

@@ -1,4 +1,4 @@
-"""ETags: how a host, VM, pool or quota is now, in a text that each change makes another."""
+"""ETags: how a host, VM, pool, quota or secret is now, in a text that each change makes another."""
 
 from __future__ import annotations
 
@@ -35,3 +35,13 @@ def quota_tag(context: CallContext, asked: Any) -> str:
         if quota.tenant == asked.tenant:
             return _quoted(sha256(dump(quota).encode()).hexdigest()[:16])
     raise NotFound(f"{asked.tenant} has no quota", next="vgpumgr quota list")
+
+
+def secret_tag(context: CallContext, asked: Any) -> str:
+    """By its keyed digest and when it was set. NotFound for one of which the ledger knows nothing,
+    or that is not the caller's to see.
+    """
+    for each in context.reads.secrets():
+        if (each.tenant, each.name) == (asked.tenant, asked.name):
+            return _quoted(sha256(dump(each).encode()).hexdigest()[:16])
+    raise NotFound(f"no secret {asked.name}", next="vgpumgr secret list")

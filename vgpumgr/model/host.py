@@ -17,16 +17,25 @@ DECLARED, AUTO = "declared", "auto"
 # A fence agent says by its exit code that a host is off: 0 is on, 2 is off (FenceAgentAPI).
 SAID_OFF = frozenset({0, 2})
 
+SECRET_PATH = "{secret}"  # noqa: S105
+"""What stands in a fence's arguments for the path of its secret."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fence:
     """A host's ``fence:`` block: two programs that run on the controller, as argument lists.
 
     ``off`` switches the host off, ``status`` says whether it is: see :func:`says_off`.
+    ``secret`` names a secret of the fleet, whose file's path they get for ``{secret}``.
     """
 
     off: tuple[str, ...]
     status: tuple[str, ...]
+    secret: str = ""
+
+    def needing(self, argv: Sequence[str], path: str) -> tuple[str, ...]:
+        """The arguments with the path of the secret's file where they ask for it."""
+        return tuple(each.replace(SECRET_PATH, path) for each in argv)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

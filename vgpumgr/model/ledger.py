@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from vgpumgr.model.api_request import RequestLedger
 from vgpumgr.model.credential import AccessLedger
+from vgpumgr.model.secret import SecretLedger
 
 if TYPE_CHECKING:
     from vgpumgr.model.console_ticket import ConsoleTicket, TicketMoved
@@ -55,7 +56,7 @@ class Subscription(Protocol):
         """Let go."""
 
 
-class Ledger(AccessLedger, RequestLedger, Protocol):
+class Ledger(AccessLedger, RequestLedger, SecretLedger, Protocol):
     """Every method is one transaction; none spans a host call."""
 
     # Hosts and their GPUs.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from vgpumgr.model.queue import QueueEntry
     from vgpumgr.model.quota import Quota
     from vgpumgr.model.role_binding import Scope
+    from vgpumgr.model.secret import SecretRecord, SecretReference
     from vgpumgr.model.vm import Allocation, VmRecord
 
 V = TypeVar("V")
@@ -79,6 +80,12 @@ class ScopedReads(Protocol):
 
     def quotas(self) -> tuple[Quota, ...]:
         """The tenants' quotas, by tenant."""
+
+    def secrets(self) -> tuple[SecretRecord, ...]:
+        """The tenants' secrets, by tenant and name."""
+
+    def secret_references(self) -> tuple[SecretReference, ...]:
+        """What uses the tenants' secrets."""
 
     def requests(
         self, *, since: float = 0.0, vm: str = "", limit: int | None = None

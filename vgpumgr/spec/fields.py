@@ -53,6 +53,11 @@ def refuse(message: str, *at: str | int) -> NoReturn:
     raise PydanticCustomError("rule", "{message}", {"message": message, "at": at})
 
 
+def refuse_unshown(message: str, *at: str | int) -> NoReturn:
+    """The same of a value that is not to be shown again."""
+    raise PydanticCustomError("unshown", "{message}", {"message": message, "at": at})
+
+
 def _matches(pattern: str, says: str) -> Callable[[str], str]:
     compiled = re.compile(pattern)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.formats import parse_mib
-from vgpumgr.model.host import Fence, HostRecord, inline_secret
+from vgpumgr.model.host import SECRET_PATH, Fence, HostRecord, inline_secret
 from vgpumgr.spec.fields import (
     Address,
     Bandwidth,
@@ -19,7 +19,10 @@ from vgpumgr.spec.fields import (
     Reachable,
     Strict,
     refuse,
+    refuse_unshown,
 )
+
+_BY_NAME = f"vgpumgr secret set NAME, then secret: NAME, and {SECRET_PATH} for the path of its file"
 
 
 def _program(argv: list[str]) -> list[str]:
@@ -27,7 +30,7 @@ def _program(argv: list[str]) -> list[str]:
         refuse(f"{argv[0]} is not a path: begin with the program's whole path", 0)
     secret = inline_secret(argv)
     if secret:
-        refuse("holds a password: let the program read it from a file", argv.index(secret))
+        refuse_unshown(f"holds a password: {_BY_NAME}", argv.index(secret))
     return argv
 
 
@@ -61,14 +64,25 @@ class FenceModel(Strict):
 
     They run without a shell. ``status`` ends with exit code 0, or 2 as fence agents do, and prints
     one line that ends with ``off`` and says nothing else of a state when the host is off.
+    ``secret`` is the name of a secret of the fleet; ``{secret}`` in an argument is its path.
     """
 
     off: Arguments
     status: Arguments
+    secret: Name | None = None
+
+    @model_validator(mode="after")
+    def _secret_where_it_is_used(self) -> FenceModel:
+        asks = any(SECRET_PATH in each for each in (*self.off, *self.status))
+        if asks and self.secret is None:
+            refuse(f"{SECRET_PATH} is an argument, and no secret is named", "secret")
+        if self.secret is not None and not asks:
+            refuse(f"no argument of off or status has {SECRET_PATH}", "secret")
+        return self
 
     def value(self) -> Fence:
         """The block in the model's words."""
-        return Fence(off=tuple(self.off), status=tuple(self.status))
+        return Fence(off=tuple(self.off), status=tuple(self.status), secret=self.secret or "")
 
 
 class HostModel(Strict):

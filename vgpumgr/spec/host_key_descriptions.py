@@ -68,6 +68,11 @@ _FENCE = {
         "The command that prints one line, which ends with `off` when the host is off.",
         _FENCE_LINE,
     ),
+    "secret": Key(
+        "The name of a secret of the fleet, whose path stands for `{secret}` in the arguments.",
+        "fence: {off: [/sbin/power, 'off', '{secret}'], status: [/sbin/power, '{secret}'], "
+        "secret: bmc-1}",
+    ),
 }
 
 _FLEET = {

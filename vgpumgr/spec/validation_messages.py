@@ -71,6 +71,8 @@ def _message(error: ErrorDetails, model: type[BaseModel], learned: frozenset[str
             return unknown_board(context.get("name", value))
         case "rule":
             return _rule(value, context)
+        case "unshown":
+            return str(context["message"])
         case "value_error":
             return str(context["error"])
     if kind in _WRONG_TYPE:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import reservations as reservations_sql
     from vgpumgr.store.ledger import rollback_recovery as recovery_sql
     from vgpumgr.store.ledger import seals as seals_sql
+    from vgpumgr.store.ledger import secrets as secrets_sql
     from vgpumgr.store.ledger import tickets as tickets_sql
     from vgpumgr.store.ledger import transitions as transitions_sql
     from vgpumgr.store.ledger import vms as vms_sql
@@ -75,6 +76,7 @@ else:  # each is imported when one of its functions is first called
     reservations_sql = LateModule("vgpumgr.store.ledger.reservations")
     recovery_sql = LateModule("vgpumgr.store.ledger.rollback_recovery")
     seals_sql = LateModule("vgpumgr.store.ledger.seals")
+    secrets_sql = LateModule("vgpumgr.store.ledger.secrets")
     tickets_sql = LateModule("vgpumgr.store.ledger.tickets")
     transitions_sql = LateModule("vgpumgr.store.ledger.transitions")
     vms_sql = LateModule("vgpumgr.store.ledger.vms")
@@ -236,7 +238,7 @@ class SqlLedger(LeaseHolder):
     await_logoff = changes(logoff_moves_sql.await_logoff, heard=True)
     end_logoff_move = changes(logoff_moves_sql.end_logoff_move)
 
-    # Access: who holds which role, tokens, logins
+    # Access: who holds which role, tokens, logins, secrets
     role_bindings = reads(access_sql.list_bindings)
     bind_role = changes(access_sql.bind_role)
     unbind_role = changes(access_sql.unbind_role)
@@ -251,6 +253,10 @@ class SqlLedger(LeaseHolder):
     begin_login = changes(access_sql.begin_login)
     see_login = writes(access_sql.see_login)
     end_login = changes(access_sql.end_login)
+    secrets = reads(secrets_sql.list_secrets)
+    secret_references = reads(secrets_sql.list_references)
+    set_secret = changes(secrets_sql.set_secret)
+    remove_secret = changes(secrets_sql.remove_secret)
     forget_logins = writes(purges.forget_logins)
     forget_tokens = writes(purges.forget_tokens)
 

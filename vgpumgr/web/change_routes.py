@@ -205,7 +205,7 @@ def _tag(question: Question, call: PageCall, asked: Asked) -> str:
         if tag and not lacks(name, asked):
             try:
                 return call.tag(name, parameters_of(name, asked))
-            except NotFound:  # the endpoint makes it, or says so itself
+            except (NotFound, UsageError):  # the endpoint makes it, or says so itself
                 return ""
     return ""
 

@@ -19,10 +19,11 @@ Answers = Mapping[str, Any]
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A parameter that is chosen when asked: a box to tick, or by its ``kind`` a field: a
-    ``number``, ``text``, ``words`` between spaces or ``lines`` (of a list), a ``moment``, or a
-    ``select`` of ``options``; a text may have those as proposals. ``options`` are values, or pairs
-    of a value and what is shown for it; where they come from a read, they are made of the answers.
-    What is ``required`` must be said, whatever the endpoint takes for it otherwise.
+    ``number``, ``text``, ``password`` (never shown again), ``words`` between spaces or ``lines``
+    (of a list), a ``moment``, or a ``select`` of ``options``; a text may have those as proposals.
+    ``options`` are values, or pairs of a value and what is shown for it; where they come from a
+    read, they are made of the answers. What is ``required`` must be said, whatever the endpoint
+    takes for it otherwise.
     """
 
     name: str

@@ -66,6 +66,8 @@ audit:read       --toaA
 access:read      --t-aA
 access:write     --t--A
 token:own        vutoaA
+secret:read      --toaA
+secret:write     --to-A
 store:read       ---oaA
 store:admin      -----A
 """

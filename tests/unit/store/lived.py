@@ -55,6 +55,7 @@ def every_table(path: Path) -> None:
     ledger.ask_desktop(
         DesktopRequestRecord(id="a-1", pool="p-1", ask=DesktopRequest(user="eve", since=9.0))
     )
+    ledger.set_secret("render", "licence", "0" * 64)
     ledger.book(
         Booking(id="b-1", group="staff", profile="T4-4Q", count=1, start=10.0, end=20.0), "default"
     )

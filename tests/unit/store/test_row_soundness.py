@@ -44,6 +44,7 @@ PLAIN = {
     "request": "vm vm_id tenant",
     "role_binding": "subject tenant created_by",
     "seal": "hash",
+    "secret": "tenant name digest set_by",
     "step": "task kind detail host",
     "task": "id operation vm_id vm host verb error peer",
     "ticket": "id vm_id vm user machine key address answer code why next tenant digest login",

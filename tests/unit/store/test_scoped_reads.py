@@ -72,6 +72,7 @@ def assert_own(reads: ScopedReads, mark: str) -> None:
     assert [each.id for each in reads.logoff_moves()] == [f"m-{mark}"]
     assert f"q-{mark}" in {each.id for each in reads.queue()}
     assert [each.tenant for each in reads.quotas()] == [mark]
+    assert [each.name for each in reads.secrets()] == [f"{mark}-key"]
     assert f"{mark}-no" in {each.vm for each in reads.requests()}
     assert [each.id for each in reads.tickets()] == [f"t-{mark}"]
     shared, *own = sorted(reads.operations(), key=lambda each: each.id != "op-shared")

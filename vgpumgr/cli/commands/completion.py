@@ -52,6 +52,7 @@ _NAMES: Mapping[str, Callable[[Ledger], Iterable[str]]] = {
     "login sessions": lambda ledger: (each.id for each in ledger.login_sessions()),
     "subjects": lambda ledger: (each.subject for each in ledger.role_bindings()),
     "tenants": lambda ledger: (each.tenant for each in ledger.quotas()),
+    "secrets": lambda ledger: (each.name for each in ledger.secrets()),
     "tokens": lambda ledger: (each.id for each in ledger.api_tokens()),
     "vms": lambda ledger: (each.name for each in ledger.vms()),
 }
@@ -70,6 +71,7 @@ _LISTS: Mapping[str, tuple[str, Mapping[str, object], str]] = {
     "login sessions": ("auth.session.list", {}, "id"),
     "subjects": ("role.list", {}, "subject"),
     "tenants": ("quota.list", {}, "tenant"),
+    "secrets": ("secret.list", {}, "name"),
     "tokens": ("token.list", {}, "id"),
     "vms": ("vm.list", {}, "name"),
 }

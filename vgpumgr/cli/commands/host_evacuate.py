@@ -90,6 +90,12 @@ def _ask(name: str) -> str:
     "--status", metavar="JSON", help="JSON list: the command that reports whether the host is off."
 )
 @click.option(
+    "--secret",
+    metavar="NAME",
+    help="Secret of the fleet whose path stands for {secret} in the arguments.",
+    shell_complete=completed("secrets"),
+)
+@click.option(
     "-f", "--file", "file", help="YAML file with its Host document, whose fence block is used."
 )
 @click.option("--check", is_flag=True, help="Run the status command now; nothing is switched off.")
@@ -101,11 +107,12 @@ def fence(context: Context, /, name: str, **options: Any) -> None:
 
     \b
     vgpumgr host fence gpu2 \\
-      --off    '["/usr/bin/ipmitool","-H","bmc2","-U","adm","-f","/etc/bmc2","power","off"]' \\
-      --status '["/usr/bin/ipmitool","-H","bmc2","-U","adm","-f","/etc/bmc2","power","status"]'
+      --off    '["/usr/bin/ipmitool","-H","bmc2","-U","adm","-f","{secret}","power","off"]' \\
+      --status '["/usr/bin/ipmitool","-H","bmc2","-U","adm","-f","{secret}","power","status"]' \\
+      --secret bmc-2
 
-    Passwords belong into a file that the program reads. libvirt on a host with such a block
-    starts no VM by itself: `vm start` and `serve` do.
+    Passwords belong into a secret (vgpumgr secret set), whose file the program reads. libvirt on a
+    host with such a block starts no VM by itself: `vm start` and `serve` do.
     """
     host = hosts.OneHost(name=name)
     context.read(hosts.SHOW_HOST, host)
@@ -132,12 +139,15 @@ def _require_one(name: str, options: dict[str, Any]) -> None:
         )
     if flags and not (options["off"] and options["status"]):
         raise UsageError("--off and --status belong together", next="both, each a JSON list")
+    if options["secret"] and not flags:
+        raise UsageError("--secret belongs to --off and --status", next="or to the file's block")
 
 
 def _wanted(context: Context, name: str, options: dict[str, Any]) -> host_evacuations.NewFence:
     if options["file"]:
         return _from_file(context, name, options["file"])
     block = {key: _list(key, options[key]) for key in ("off", "status")}
+    block |= {"secret": options["secret"]} if options["secret"] else {}
     return _new_fence(name, hosts.host_from(name=name, address="local", fence=block).fence)
 
 
@@ -155,7 +165,9 @@ def _from_file(context: Context, name: str, file: str) -> host_evacuations.NewFe
 
 def _new_fence(name: str, fence: Fence | None) -> host_evacuations.NewFence:
     assert fence is not None, "it was given"
-    return host_evacuations.NewFence(name=name, off=fence.off, status=fence.status)
+    return host_evacuations.NewFence(
+        name=name, off=fence.off, status=fence.status, secret=fence.secret or None
+    )
 
 
 def _list(key: str, text: str) -> object:

@@ -194,11 +194,14 @@ def backup(context: Context, file: Path) -> None:
     """Write the ledger as it is now to FILE, and its SHA-256 to FILE.sha256.
 
     A backup is a ledger file, whichever database keeps the ledger: vgpumgr --ledger FILE reads it.
+    Values of secrets are not in it.
     """
     from vgpumgr.app import ledger_admin
 
     made = ledger_admin.back_up(context.config, file)
     print_item("Backup", backup_item(made), backup_text(made))
+    if left := len(context.app.secrets.names()):
+        say(f"{counted(left, 'secret')} left out: copy {context.config.state_dir}/secrets yourself")
 
 
 @store.command()

@@ -30,7 +30,8 @@ def _fence_words(item: FenceItem | None) -> str:
     """``off: …; status: …``, as one would type them."""
     if item is None:
         return ""
-    return f"off: {shlex.join(item['off'])}; status: {shlex.join(item['status'])}"
+    secret = f"; secret: {item['secret']}" if item["secret"] else ""
+    return f"off: {shlex.join(item['off'])}; status: {shlex.join(item['status'])}{secret}"
 
 
 def helper_text(item: Mapping[str, Any]) -> str:

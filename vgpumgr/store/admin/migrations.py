@@ -15,6 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.store.admin.access_steps import access_tables, name_indexes, tenant_columns
+from vgpumgr.store.admin.secret_steps import secret_table
 from vgpumgr.store.database.connections import Database, database_errors
 from vgpumgr.store.database.ledger_file import publish
 from vgpumgr.store.database.redaction import rewrite, withhold
@@ -265,6 +266,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         15: name_indexes,
         16: _seals,
         17: _api_tickets,
+        18: secret_table,
     }
 )
 

@@ -30,6 +30,7 @@ from vgpumgr.store.ledger.queue import entry_of
 from vgpumgr.store.ledger.quotas import quota_of
 from vgpumgr.store.ledger.refusals import refusal_of
 from vgpumgr.store.ledger.request_history import request_of
+from vgpumgr.store.ledger.secrets import secret_of
 from vgpumgr.store.ledger.tickets import ticket_of
 from vgpumgr.store.ledger.vms import OPEN_VMS, vm_of
 from vgpumgr.store.schema import (
@@ -59,6 +60,7 @@ from vgpumgr.store.schema import (
     request,
     role_binding,
     seal,
+    secret,
     step,
     task,
     ticket,
@@ -101,6 +103,7 @@ DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
     quota: quota_of,
     refusal: lambda row: refusal_of(row, 0.0),
     request: request_of,
+    secret: secret_of,
     role_binding: binding_of,
     seal: None,
     step: step_of,

@@ -29,6 +29,7 @@ from vgpumgr.model.operation import OperationRecord, TaskRecord
 from vgpumgr.model.queue import QueueEntry
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.role_binding import Scope
+from vgpumgr.model.secret import SecretRecord, SecretReference
 from vgpumgr.model.vm import Allocation, VmRecord
 from vgpumgr.store.database.connections import Database
 from vgpumgr.store.ledger import (
@@ -43,6 +44,7 @@ from vgpumgr.store.ledger import (
     queue,
     quotas,
     request_history,
+    secrets,
     tickets,
     vms,
 )
@@ -122,6 +124,17 @@ class SqlScopedReads:
         """The tenants' quotas, by tenant."""
         with self._read() as connection:
             return quotas.list_quotas(connection, within=self._within("quotas"))
+
+    def secrets(self) -> tuple[SecretRecord, ...]:
+        """The tenants' secrets, by tenant and name."""
+        with self._read() as connection:
+            return secrets.list_secrets(connection, within=self._within("secrets"))
+
+    def secret_references(self) -> tuple[SecretReference, ...]:
+        """What uses the tenants' secrets."""
+        with self._read() as connection:
+            found = secrets.list_references(connection)
+        return tuple(each for each in found if each.tenant in self._scope)
 
     def tickets(self, ids: Sequence[str] = ()) -> tuple[ConsoleTicket, ...]:
         """Console tickets that are not closed, the oldest first; of ``ids`` closed ones, too."""

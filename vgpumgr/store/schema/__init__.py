@@ -11,6 +11,7 @@ from vgpumgr.store.schema.columns import metadata
 from vgpumgr.store.schema.host_tables import gpu, host, image, image_copy, layout, meta, refusal
 from vgpumgr.store.schema.operation_tables import api_request, audit, operation, step, task
 from vgpumgr.store.schema.seal_tables import checkpoint, seal
+from vgpumgr.store.schema.secret_tables import secret
 from vgpumgr.store.schema.vm_tables import (
     MEMORY,
     VF,
@@ -29,7 +30,7 @@ from vgpumgr.store.schema.vm_tables import (
     vm,
 )
 
-SCHEMA_VERSION = 18
+SCHEMA_VERSION = 19
 
 __all__ = [
     "MEMORY",
@@ -61,6 +62,7 @@ __all__ = [
     "request",
     "role_binding",
     "seal",
+    "secret",
     "step",
     "task",
     "ticket",

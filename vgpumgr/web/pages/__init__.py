@@ -11,11 +11,14 @@ from vgpumgr.web.pages import (
     operations,
     pools,
     queue,
+    secrets,
     vms,
 )
 from vgpumgr.web.questions import Question
 
-_SUBJECTS = (files, hosts, vms, consoles, pools, queue, fleet, operations, access, gpus)
+_SUBJECTS = (
+    *(files, hosts, vms, consoles, pools, queue, fleet, operations, access, secrets, gpus),
+)
 PAGES: tuple[Page, ...] = tuple(page for each in _SUBJECTS for page in each.PAGES)
 QUESTIONS: dict[str, Question] = {
     question.endpoint: question for each in _SUBJECTS for question in each.QUESTIONS

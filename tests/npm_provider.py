@@ -18,11 +18,12 @@ CLIENT, SECRET = "vgpumgr", "s3cret/+"
 
 
 @contextmanager
-def npm_provider(folder: Path, back: str) -> Iterator[str]:
+def npm_provider(folder: Path, back: str, *, install: bool = True) -> Iterator[str]:
     """The address of one that runs, and sends users back there; who logs in is in the groups
-    ``cad`` and ``ops``.
+    ``cad`` and ``ops``. Without ``install`` its packages are in the folder already.
     """
-    installed(folder, PACKAGE)
+    if install:
+        installed(folder, PACKAGE)
     shutil.copy(SERVER, folder)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -40,3 +41,17 @@ def npm_provider(folder: Path, back: str) -> Iterator[str]:
     finally:
         server.terminate()
         server.wait(10)
+
+
+def provider_settings(issuer: str, folder: Path) -> dict[str, str]:
+    """The environment of a server whose users log in there; the secret's file is in the folder."""
+    secret = folder / "secret"
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
+    return {
+        "VGPUMGR_AUTH_OIDC_ISSUER": issuer,
+        "VGPUMGR_AUTH_OIDC_CLIENT_ID": CLIENT,
+        "VGPUMGR_AUTH_OIDC_CLIENT_SECRET_FILE": str(secret),
+        "VGPUMGR_AUTH_OIDC_USER_CLAIM": "preferred_username",
+        "VGPUMGR_AUTH_OIDC_SCOPES": "openid profile groups",
+    }

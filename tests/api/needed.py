@@ -34,6 +34,7 @@ OTHERS: dict[str, Permission | None] = {
     "auth.whoami": None,
     "capacity.fragmentation": Permission.FLEET_READ,
     "defrag.finish": Permission.VM_MIGRATE,
+    "host.set-labels": Permission.HOST_WRITE,
     "desktop.release": Permission.DESKTOP_CONNECT,
     "desktop.mine": Permission.DESKTOP_CONNECT,
     "heal.lift": Permission.HEAL_APPLY,
@@ -67,6 +68,7 @@ OTHERS: dict[str, Permission | None] = {
 
 FOR_ALL_TENANTS = frozenset(
     {
+        *("audit.verify", "host.set-labels"),
         *("adopt.list", "adopt.apply", "adopt.layout", "doctor.run", "drift.list", "simulate.run"),
         *("defrag.plan", "defrag.finish", "defrag.apply", "defrag.cancel"),
         *("heal.plan", "heal.apply", "heal.lift"),

@@ -147,8 +147,8 @@ def test_a_disk_smaller_than_its_image_is_refused(cli: Cli) -> None:
 
 def test_a_fault_in_flags_points_at_no_line_of_a_file(cli: Cli) -> None:
     ran = cli.fails(2, "vm", "create", "web", "--vcpus", "0")
-    assert "error: the command line: vcpus: must be at least 1, not 0" in ran.err
-    assert "next: correct the flags" in ran.err
+    assert "error: vcpus: must be at least 1, not 0" in ran.err
+    assert "next: correct it and try again" in ran.err
 
 
 def test_an_unknown_simulated_host_is_not_found(cli: Cli) -> None:

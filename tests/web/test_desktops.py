@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.apiserver import ApiServer
 from tests.e2e.support import Cli, finish, host, new_cli, pool, until, vm
-from tests.npm_provider import CLIENT, SECRET, npm_provider
+from tests.npm_provider import npm_provider, provider_settings
 from tests.web.conftest import IMAGE
 from tests.web.test_stories import colours
 from tests.web.visitor import Visitor
@@ -45,17 +45,7 @@ def site(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _served(cli: Cli, issuer: str, folder: Path, port: int) -> Iterator[str]:
-    secret = folder / "secret"
-    secret.write_text(SECRET)
-    secret.chmod(0o600)
-    environ = {
-        "VGPUMGR_AUTH_OIDC_ISSUER": issuer,
-        "VGPUMGR_AUTH_OIDC_CLIENT_ID": CLIENT,
-        "VGPUMGR_AUTH_OIDC_CLIENT_SECRET_FILE": str(secret),
-        "VGPUMGR_AUTH_OIDC_USER_CLAIM": "preferred_username",
-        "VGPUMGR_AUTH_OIDC_SCOPES": "openid profile groups",
-        "VGPUMGR_API_LOOPBACK": str(port),
-    }
+    environ = provider_settings(issuer, folder) | {"VGPUMGR_API_LOOPBACK": str(port)}
     with mock.patch.dict(os.environ, environ):
         api = ApiServer(cli)
         yield f"http://127.0.0.1:{port}"

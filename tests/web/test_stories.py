@@ -133,6 +133,33 @@ def test_a_serial_console_takes_keys(operator: Visitor) -> None:
     expect(page.locator("#serial")).to_contain_text("typed-here")
 
 
+SAID = "a \x1b[31mred\x1b[0m <b>x</b>\r\nabc\rX\x1b[K\n\x1b[1;4;38;5;27mblue\x1b[48;5;1"
+"""What a guest may say: colours, markup, a line written over, a sequence that is cut in two."""
+
+
+def test_a_guests_colours_are_shown_and_its_markup_is_text(operator: Visitor) -> None:
+    operator.go("/vms/desk-a/serial")
+    shown = operator.page.evaluate(_SHOWN, [SAID, "60mC\x1b[7mI\x1b[mP"])
+    assert shown == [
+        "a |ink-1:red| <b>x</b>\n",
+        "X\n",
+        "ink-12 bold underlined:blue|ink-12 ground-1 bold underlined:C"
+        "|ink-1 ground-12 bold underlined:I|P",
+    ]
+
+
+_SHOWN = """async (pieces) => {
+  const script = document.querySelector("script[src$='serial.js']").src;
+  const {SerialScreen} = await import(script.replace("serial.js", "serial_screen.js"));
+  const place = document.createElement("pre");
+  const screen = new SerialScreen(place);
+  for (const each of pieces) screen.show(each);
+  return [...place.children].map((line) => [...line.childNodes].map(
+    (each) => (each.className ? `${each.className}:` : "") + each.textContent).join("|")
+    .replace(/[|](\\n)?$/, "$1"));
+}"""
+
+
 def test_a_page_that_slept_is_brought_up_to_date(operator: Visitor, cli: Cli) -> None:
     page = operator.page
     operator.go("/vms/plain")

@@ -67,7 +67,12 @@ class IncomingCall:
         return await self.answer_in_worker(wait_s)
 
     async def read(self) -> dict[str, Any]:
-        """The newest answer of a read as JSON; raises what the endpoint raises."""
+        """The newest answer of a read as JSON, an operation with the end of its request; raises
+        what the endpoint raises.
+        """
+        if self.endpoint.name == SHOW_OPERATION.name:
+            who = await to_thread.run_sync(self._admitted)
+            return await to_thread.run_sync(self._operation, who, str(self.asked["id"]))
         if self.endpoint.runs is Runs.LEDGER:
             return await to_thread.run_sync(self.read_here)
         answer = await self.answer_in_worker(0.0)

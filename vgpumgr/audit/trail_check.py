@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from vgpumgr.audit.merkle_tree import TreeEdge, leaf_hash
 from vgpumgr.model.errors import TrailTampered
-from vgpumgr.model.sealed_trail import KeptNote, OpenNote, TreeHead
+from vgpumgr.model.sealed_trail import BEGINNING, KeptNote, OpenNote, TrailPlace, TreeHead
 
 # More of the same says nothing new.
 _TOLD = 20
@@ -25,10 +25,12 @@ class SealedLeaf(NamedTuple):
 
 
 class TrailCheck:
-    """One check: notes are opened first, then :meth:`walk` takes every leaf in its order."""
+    """One check: notes are opened first, then :meth:`walk` takes every leaf in its order, and
+    :meth:`end` looks at what is beyond them. A check in pieces goes on at its ``place``.
+    """
 
     def __init__(self, open_note: OpenNote) -> None:
-        self.sealed = 0
+        self.place = BEGINNING
         self.compared = 0
         self.wrong: list[str] = []
         self._open = open_note
@@ -51,24 +53,30 @@ class TrailCheck:
         for each in kept:
             self._opened(each.where, each.note)
 
-    def walk(self, leaves: Iterable[SealedLeaf]) -> None:
-        """Compare the records, and the tree at the size of each head."""
-        edge, last = TreeEdge(), 0
-        self._compare(edge)
+    def walk(self, leaves: Iterable[SealedLeaf], begin: TrailPlace = BEGINNING) -> None:
+        """Compare the records, and the tree at the size of each head; ValueError where there is no
+        such place to go on.
+        """
+        edge, last, leaf = TreeEdge.of_text(begin.size, begin.edge), begin.seq, begin.leaf
+        if not begin.size:
+            self._compare(edge)
         for each in leaves:
             self._leaf(each, edge.size, last)
             edge.append(bytes.fromhex("00") if each.text is None else leaf_hash(each.text.encode()))
-            last = each.seq
+            last, leaf = each.seq, each.leaf
             if edge.size in self._heads:
                 self._compare(edge)
-        self.sealed = edge.size
-        if self._newest < edge.size:
+        self.place = TrailPlace(size=edge.size, edge=edge.text(), seq=last, leaf=leaf)
+
+    def end(self) -> None:
+        """All leaves were walked: compare their number with the signed heads."""
+        size = self.place.size
+        if self._newest < size:
             self._tell(
-                f"{edge.size} records are sealed, but the newest signed checkpoint is of "
-                f"{self._newest}"
+                f"{size} records are sealed, but the newest signed checkpoint is of {self._newest}"
             )
-        for where, head in self._beyond(edge.size):
-            self._tell(self._cut(where, head, edge.size))
+        for where, head in self._beyond(size):
+            self._tell(self._cut(where, head, size))
 
     def take_inserted(self, seqs: Sequence[int]) -> None:
         """Records that are older than sealed ones, and not sealed."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typing_extensions import TypedDict
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.shapes import Time
 from vgpumgr.model.codec import to_plain
+from vgpumgr.model.errors import UsageError
 from vgpumgr.model.history import AuditRecord
+
+if TYPE_CHECKING:
+    from vgpumgr.model.sealed_trail import TrailVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +98,75 @@ def _item(record: AuditRecord) -> AuditItem:
     return {"name": str(record.seq), **plain}
 
 
+class TrailPlaceItem(TypedDict):
+    """How far a check of the trail has come: the parameters of its next piece."""
+
+    size: int
+    edge: str
+    seq: int
+    leaf: int
+
+
+class TrailVerdictItem(TypedDict):
+    """What a piece of the check found. ``sealed`` counts the records up to its end, ``wrong`` has a
+    line for each that is not as it was sealed; ``next`` is null where all were compared.
+    """
+
+    name: str
+    sealed: int
+    checkpoints: int
+    unsealed: int
+    unsealed_since: Time | None
+    wrong: list[str]
+    next: TrailPlaceItem | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrailPiece:
+    """At most ``most`` records of the trail; the rest says where the piece before it ended."""
+
+    size: Annotated[int, ParameterLimits(ge=0)] = 0
+    edge: Annotated[str, ParameterLimits(max_length=64 * 64, pattern="^[0-9a-f]*$")] = ""
+    seq: Annotated[int, ParameterLimits(ge=0)] = 0
+    leaf: Annotated[int, ParameterLimits(ge=-1)] = -1
+    most: Annotated[int, ParameterLimits(ge=1, le=100_000)] = 50_000
+
+
+def verify_audit(context: CallContext, asked: TrailPiece) -> Result[TrailVerdictItem]:
+    """Compare a piece of the sealed records with their hashes, and with this controller's signed
+    checkpoints.
+    """
+    from vgpumgr.app.trail_key import trail_key
+    from vgpumgr.app.trail_sealer import kept_note
+    from vgpumgr.audit.signed_note import open_note
+    from vgpumgr.model.sealed_trail import KeptNote, TrailPlace
+
+    folder = context.app.config.keys_dir
+    path, own = kept_note(folder)
+    kept = [KeptNote(f"the checkpoint in {path.name}", own)] if own else []
+    key = trail_key(folder).public
+    begin = TrailPlace(size=asked.size, edge=asked.edge, seq=asked.seq, leaf=asked.leaf)
+    try:
+        verdict = context.app.ledger.check_trail(
+            lambda note: open_note(note, (key,)), kept, begin, asked.most
+        )
+    except ValueError as error:
+        raise UsageError("a check cannot go on there", next="begin it again") from error
+    return Result(answer=_verdict(verdict))
+
+
+def _verdict(found: TrailVerdict) -> TrailVerdictItem:
+    return {
+        "name": "trail",
+        "sealed": found.sealed,
+        "checkpoints": found.checkpoints,
+        "unsealed": found.unsealed,
+        "unsealed_since": found.unsealed_since,
+        "wrong": list(found.wrong),
+        "next": to_plain(found.place),
+    }
+
+
 LIST_AUDIT = Endpoint(
     name="audit.list",
     method=HttpMethod.GET,
@@ -106,4 +180,17 @@ LIST_AUDIT = Endpoint(
     scoped=True,
 )
 
-ENDPOINTS = (LIST_AUDIT,)
+VERIFY_AUDIT = Endpoint(
+    name="audit.verify",
+    method=HttpMethod.GET,
+    path="/audit:verify",
+    permission=Permission.AUDIT_READ,
+    summary="Compare sealed records of the audit trail with their seal, a piece of them at a time.",
+    asks=TrailPiece,
+    answers=TrailVerdictItem,
+    kind="TrailVerdict",
+    work=verify_audit,
+    runs=Runs.WORKER,
+)
+
+ENDPOINTS: Sequence[Endpoint[Any, Any]] = (LIST_AUDIT, VERIFY_AUDIT)

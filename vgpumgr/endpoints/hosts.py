@@ -210,6 +210,24 @@ def _chosen(context: CallContext, asked: HostSettings) -> list[HostRecord]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NewLabels:
+    """The labels that a host has from then on; without any, none."""
+
+    name: Name
+    labels: Labels = ()
+
+
+def set_labels(context: CallContext, asked: NewLabels) -> Result[HostItem]:
+    """Replace the host's labels."""
+    record = context.app.ledger.host(asked.name)
+    labels = dict(selector(asked.labels))
+    wanted = host_from(name=record.name, address=record.address, labels=labels)
+    if wanted.labels != record.labels:
+        context.app.writable_ledger.update_host(replace(record, labels=wanted.labels))
+    return show_host(context, OneHost(name=record.name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NewMigrationAddress:
     """Where other hosts send running VMs of a host: the migration block of a Host document."""
 
@@ -310,6 +328,18 @@ UNCORDON_HOSTS = _bulk(
     "uncordon", NamedHosts, uncordon_hosts, "Place VMs on hosts again; a drain of them ends."
 )
 SET_HOSTS = _bulk("set", HostSettings, set_hosts, "Change a setting of hosts.")
+SET_LABELS = Endpoint(
+    name="host.set-labels",
+    method=HttpMethod.PUT,
+    path="/hosts/{name}/labels",
+    permission=Permission.HOST_WRITE,
+    summary="Replace the labels of a host.",
+    asks=NewLabels,
+    answers=HostItem,
+    kind="Host",
+    tag=host_tag,
+    work=set_labels,
+)
 SET_MIGRATION = Endpoint(
     name="host.set-migration",
     method=HttpMethod.PUT,
@@ -342,6 +372,7 @@ ENDPOINTS = (
     CORDON_HOSTS,
     UNCORDON_HOSTS,
     SET_HOSTS,
+    SET_LABELS,
     SET_MIGRATION,
     REMOVE_MIGRATION,
 )

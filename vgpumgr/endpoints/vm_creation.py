@@ -38,8 +38,14 @@ class CreateVm:
 
 
 def plan_vm(context: CallContext, asked: CreateVm) -> Result[PlanItem]:
-    """Where it would go; nothing is changed."""
-    return Result(answer=plan_item(context.app.engine.plan(_new(context, asked))))
+    """Where it would go; what would help where it fits nowhere. Nothing is changed."""
+    specs, engine = _new(context, asked), context.app.engine
+    plan = engine.plan(specs)
+    item = plan_item(plan)
+    if plan.unplaced:
+        changes = [change for each in engine.explain(specs) for change in each.changes]
+        item["notes"] += [f"{asked.name} would fit {each.text}" for each in changes]
+    return Result(answer=item)
 
 
 def create_vm(context: CallContext, asked: CreateVm) -> Result[AppliedPlan]:

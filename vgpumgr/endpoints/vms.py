@@ -296,10 +296,13 @@ LIST_USERS = Endpoint(
 
 
 class DeletedVms(TypedDict):
-    """What a deletion takes: the VMs, each once, and the volumes that were made for them."""
+    """What a deletion takes: the VMs, each once, which of them ``run``, and the volumes that
+    were made for them.
+    """
 
     name: str
     vms: list[str]
+    run: list[str]
     volumes: list[str]
 
 
@@ -310,8 +313,10 @@ def preview_delete(context: CallContext, asked: VmNames) -> Result[DeletedVms]:
         reads.vm(name)
     names = list(dict.fromkeys(asked.names))
     wanted = set(names)
-    volumes = [f"{pool}/{n}" for vm in reads.vms() if vm.name in wanted for pool, n in vm.volumes]
-    return Result(answer={"name": "delete", "vms": names, "volumes": volumes})
+    found = [each for each in reads.vms() if each.name in wanted]
+    volumes = [f"{pool}/{n}" for vm in found for pool, n in vm.volumes]
+    run = [each.name for each in found if each.running]
+    return Result(answer={"name": "delete", "vms": names, "run": run, "volumes": volumes})
 
 
 PREVIEW_DELETE = Endpoint(

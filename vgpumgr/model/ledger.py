@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from vgpumgr.model.api_request import RequestLedger
 from vgpumgr.model.credential import AccessLedger
+from vgpumgr.model.sealed_trail import BEGINNING
 from vgpumgr.model.secret import SecretLedger
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         OpenNote,
         SealedRecord,
         SignHead,
+        TrailPlace,
         TrailVerdict,
         TreeHead,
     )
@@ -416,7 +418,13 @@ class Ledger(AccessLedger, RequestLedger, SecretLedger, Protocol):
     def sealed_records(self, after: int, most: int) -> tuple[SealedRecord, ...]:
         """The next ``most`` sealed records after that ``seq``, the oldest first."""
 
-    def check_trail(self, open_note: OpenNote, kept: Sequence[KeptNote] = ()) -> TrailVerdict:
+    def check_trail(
+        self,
+        open_note: OpenNote,
+        kept: Sequence[KeptNote] = (),
+        begin: TrailPlace = BEGINNING,
+        most: int | None = None,
+    ) -> TrailVerdict:
         """Compare every sealed record with its hash, and the tree with every signed checkpoint,
         also with what was ``kept`` outside of the ledger.
         """

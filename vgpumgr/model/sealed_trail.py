@@ -49,10 +49,26 @@ class SealedRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TrailPlace:
+    """How far a check has come: the number of records, the ``edge`` of their tree in hex, the last
+    one's ``seq``, and the number of its leaf.
+    """
+
+    size: int = 0
+    edge: str = ""
+    seq: int = 0
+    leaf: int = -1
+
+
+BEGINNING = TrailPlace()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrailVerdict:
     """What a check of the trail found: ``wrong`` names the first records that are not as sealed,
     ``checkpoints`` counts the signed ones that were compared. ``unsealed`` records are newer than
-    the seal, the oldest of them made at ``unsealed_since`` (Unix seconds).
+    the seal, the oldest of them made at ``unsealed_since`` (Unix seconds). A check that did not
+    come to the end goes on at ``place``.
     """
 
     sealed: int
@@ -60,3 +76,4 @@ class TrailVerdict:
     unsealed: int
     unsealed_since: float | None
     wrong: tuple[str, ...] = ()
+    place: TrailPlace | None = None

@@ -43,10 +43,9 @@ class SpecProblem:
     message: str
 
     def __str__(self) -> str:
-        # Flags have no lines that the user could look at.
-        place = "" if self.file == COMMAND_LINE else f":{self.line}:{self.column}"
-        where = f"{self.file}{place}"
-        return f"{where}: {self.path}: {self.message}" if self.path else f"{where}: {self.message}"
+        # What was typed, or asked in a form, has no lines that the user could look at.
+        where = "" if self.file == COMMAND_LINE else f"{self.file}:{self.line}:{self.column}"
+        return ": ".join(filter(None, (where, self.path, self.message)))
 
 
 class SpecError(UsageError):
@@ -55,8 +54,8 @@ class SpecError(UsageError):
     code = "usage.spec"
 
     def __init__(self, problems: tuple[SpecProblem, ...]) -> None:
-        what = "flags" if problems[0].file == COMMAND_LINE else "file"
-        super().__init__(_summary(problems), next=f"correct the {what} and run the command again")
+        what = "it" if problems[0].file == COMMAND_LINE else "the file"
+        super().__init__(_summary(problems), next=f"correct {what} and try again")
         self.problems = problems
         keys = ("file", "line", "column", "path", "message")
         self.details = {

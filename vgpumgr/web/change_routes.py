@@ -139,6 +139,7 @@ class ChangeRoutes:
             if answer.status_code >= HTTP_400_BAD_REQUEST:
                 raise error_from(told)
         except VgpumgrError as error:
+            _label(question, error)
             return await self._asked(question, call, asked, frame, problem=error)
         if answer.status_code == HTTP_202_ACCEPTED:
             return to_page(f"/operations/{told['name']}")
@@ -163,6 +164,14 @@ def _require(question: Question, call: PageCall) -> None:
     looks = _is_chosen(question) and call.may_call(question.preview)
     if not looks and not call.may_call(question.endpoint):
         raise refusal(call, question.endpoint)
+
+
+def _label(question: Question, error: VgpumgrError) -> None:
+    """A field that cannot be read is named as the form names it."""
+    name, _, what = error.message.partition(": ")
+    for each in question.choices:
+        if isinstance(error, UsageError) and each.name == name:
+            error.message = f"{each.label}: {what}"
 
 
 def _require_said(question: Question, asked: Asked) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 WIDTH, HEIGHT = 640, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 8, 24
@@ -41,12 +42,12 @@ class AreaChart:
 
 
 def area_chart(
-    times: Sequence[datetime], values: Sequence[float], most: float, unit: str, now: float
+    times: Sequence[datetime], values: Sequence[float], most: float | None, unit: str, now: float
 ) -> AreaChart:
     """The chart of a value for each span that begins at one of ``times``, all of one length, of
-    ``most`` at the top. ``now`` is the value at this moment.
+    ``most`` (None: what there was) at the top. ``now`` is the value at this moment.
     """
-    top = max(most, max(values, default=0.0), 1.0)
+    top = max(most or 0.0, max(values, default=0.0), 1.0)
     wide = (WIDTH - _LEFT - _RIGHT) / max(len(values), 1)
 
     def x(number: float) -> float:
@@ -64,10 +65,10 @@ def area_chart(
         ChartTick(x(number), _when(times[number], times)) for number in range(0, len(times), every)
     )
     up = tuple(ChartTick(y(top * n / 4), f"{top * n / 4:.3g}") for n in range(5))
-    peak = max(values, default=0.0)
+    peak = max((*values, now))
     mean = sum(values) / len(values) if values else 0.0
     summary = (
-        f"{_number(now)} of {_number(most)} {unit} now; "
+        f"{_number(now)}{'' if most is None else f' of {_number(most)}'} {unit} now; "
         f"{_number(mean)} on average, {_number(peak)} at most"
     )
     return AreaChart(area, line, across, up, summary, _rows(times, values))
@@ -110,6 +111,46 @@ def concurrent(
             now, done = now + change, done + 1
         values.append(float(max(most, now)))
     return times, values
+
+
+def longest(
+    waits: Iterable[tuple[datetime, float]], begin: datetime, end: datetime, count: int
+) -> tuple[list[datetime], list[float]]:
+    """The longest of the waits that ended in each of ``count`` parts of the time; 0: none did."""
+    part = (end - begin) / count
+    values = [0.0] * count
+    for at, seconds in waits:
+        number = int((at - begin) / part)
+        if 0 <= number < count:
+            values[number] = max(values[number], seconds)
+    return [begin + number * part for number in range(count)], values
+
+
+@dataclass(frozen=True, slots=True)
+class LastingBar:
+    """For how long a profile's room lasts: ``safe`` days nine times in ten, ``likely`` days as
+    likely as not, both in percent of a year.
+    """
+
+    profile: str
+    safe: float
+    likely: float
+
+
+def lasting_bars(items: Iterable[Mapping[str, Any]]) -> tuple[LastingBar, ...]:
+    """Of the profiles that have a forecast, those first whose room is gone first."""
+    bars = [
+        LastingBar(
+            each["profile"], *(_share(each["lasting"][key]) for key in ("days_90", "days_50"))
+        )
+        for each in items
+        if each["lasting"] is not None
+    ]
+    return tuple(sorted(bars, key=lambda each: (each.safe, each.likely, each.profile)))
+
+
+def _share(days: int | None) -> float:
+    return 100.0 if days is None else round(min(100.0, days / 3.65), 1)
 
 
 @dataclass(frozen=True, slots=True)

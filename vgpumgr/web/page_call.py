@@ -120,5 +120,5 @@ def with_defaults(name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         return all_parameters(ENDPOINTS[name]).model_validate(dict(asked)).model_dump()
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the form"
+        where = str(first["loc"][0]) if first["loc"] else "the form"
         raise UsageError(f"{where}: {first['msg']}") from error

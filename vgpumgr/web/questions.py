@@ -94,9 +94,14 @@ def several(verb: str, noun: str) -> Callable[[Asked], str]:
     return text
 
 
-def one(verb: str, parameter: str = "name") -> Callable[[Asked], str]:
-    """``Drain gpu-host-1``."""
-    return lambda asked: f"{verb} {asked.get(parameter, '')}"
+def one(verb: str, parameter: str = "name", before: str = "") -> Callable[[Asked], str]:
+    """``Drain gpu-host-1``, ``Grant a role to user:ada``; the verb while nothing is named."""
+
+    def text(asked: Asked) -> str:
+        what = asked.get(parameter, "")
+        return f"{verb} {before} {what}".replace("  ", " ") if what else verb
+
+    return text
 
 
 def page_of(folder: str, parameter: str = "names") -> Callable[[Asked], str]:

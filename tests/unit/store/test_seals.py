@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlalchemy import text
 
 from tests.pgserver import PgServer
 from tests.unit.audit.test_merkle_tree import defined
@@ -18,7 +19,7 @@ from tests.unit.store.test_actors import life
 from vgpumgr.audit.signed_note import open_note, sign_note
 from vgpumgr.model.errors import Damaged, StaleGeneration
 from vgpumgr.model.quota import Quota
-from vgpumgr.model.sealed_trail import KeptNote, TrailVerdict, TreeHead
+from vgpumgr.model.sealed_trail import BEGINNING, KeptNote, TrailPlace, TrailVerdict, TreeHead
 from vgpumgr.store import SqlLedger
 from vgpumgr.store.admin import maintenance
 
@@ -247,3 +248,35 @@ def test_what_does_not_go_with_its_checkpoint_is_not_sealed_further(ledger: SqlL
     with pytest.raises(Damaged, match="cannot be sealed further"):
         ledger.seal_trail(sign)
     assert checked(ledger).unsealed > 0
+
+
+def test_a_check_in_pieces_finds_what_a_whole_one_finds(ledger: SqlLedger, url: str) -> None:
+    for number in range(6):
+        life(ledger, f"v{number}")
+        ledger.seal_trail(sign, most=7)
+    while ledger.seal_trail(sign, most=7):
+        pass
+
+    def pieces(most: int) -> tuple[list[str], TrailVerdict, int]:
+        begin, wrong, compared = BEGINNING, [], 0
+        while True:
+            found = ledger.check_trail(opened, (), begin, most)
+            wrong += found.wrong
+            compared += found.checkpoints
+            assert found.sealed - begin.size <= most
+            if found.place is None:
+                return wrong, found, compared
+            begin = found.place
+
+    whole = checked(ledger)
+    for most in (1, 4, whole.sealed, 1000):
+        wrong, last, compared = pieces(most)
+        assert (wrong, last.sealed, last.unsealed) == ([], whole.sealed, whole.unsealed)
+        assert compared == whole.checkpoints
+    seq = ledger.audit(limit=1)[0].seq
+    with ledger._database.write() as connection:
+        connection.execute(text(f"UPDATE audit SET detail = 'edited' WHERE seq = {seq}"))
+    wrong, _, _ = pieces(4)
+    assert f"record {seq} is not what was sealed" in wrong
+    with pytest.raises(ValueError, match="another edge"):
+        ledger.check_trail(opened, (), TrailPlace(size=3, edge="00", seq=3, leaf=2), 4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.unit.store.test_actors import life
 from tests.unit.store.test_seals import opened, sign
 from vgpumgr.audit.merkle_tree import TreeEdge, leaf_hash
 from vgpumgr.audit.signed_note import sign_note
-from vgpumgr.model.sealed_trail import KeptNote, TreeHead
+from vgpumgr.model.sealed_trail import BEGINNING, KeptNote, OpenNote, TrailPlace, TreeHead
 from vgpumgr.store import SqlLedger
 from vgpumgr.store.ledger import seals
 from vgpumgr.store.schema import audit
@@ -177,6 +177,19 @@ def sealed_ledger(path: Path) -> SqlLedger:
     return ledger
 
 
+def in_pieces(
+    connection: Connection, open_note: OpenNote, kept: Sequence[KeptNote], most: int
+) -> list[str]:
+    """What a check finds that compares so many records at a time."""
+    found: list[str] = []
+    place: TrailPlace | None = BEGINNING
+    while place is not None:
+        verdict = seals.check_trail(connection, open_note, kept, place, most)
+        found += verdict.wrong
+        place = verdict.place
+    return found
+
+
 def missed(ledger: SqlLedger, times: int, seed: int) -> list[str]:
     """The tamperings that the check did not find; each is taken back afterwards."""
     chance = random.Random(seed)
@@ -189,6 +202,8 @@ def missed(ledger: SqlLedger, times: int, seed: int) -> list[str]:
             kind(Tamperer(connection, chance))
             if not seals.check_trail(connection, open_note, kept).wrong:
                 not_found.append(f"{kind.__name__} {number}")
+            if not in_pieces(connection, open_note, kept, chance.randrange(1, 20)):
+                not_found.append(f"{kind.__name__} {number}, in pieces")
             raise Forged
     assert ledger.check_trail(opened, kept).wrong == ()
     return not_found

@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from vgpumgr.web.charts import HEIGHT, WIDTH, area_chart, concurrent, spread
+from vgpumgr.web.charts import (
+    HEIGHT,
+    WIDTH,
+    area_chart,
+    concurrent,
+    lasting_bars,
+    longest,
+    spread,
+)
 from vgpumgr.web.slot_paths import drawn_width, slot_paths
 
 BEGIN = datetime(2026, 11, 2, tzinfo=UTC)
@@ -68,3 +76,22 @@ def test_waits_are_counted_once_each_by_their_length() -> None:
     assert [each.then for each in found.rows] == [0, 0, 0, 0, 0, 1]
     assert (found.most, found.rows[-1].text) == (2, "longer than a day")
     assert spread([], []).most == 0
+
+
+def test_the_longest_wait_of_each_part_is_told() -> None:
+    waits = [(HOURS[0], 5.0), (HOURS[0] + timedelta(minutes=59), 9.0), (HOURS[2], 7.0)]
+    late = (BEGIN + timedelta(hours=4), 99.0), (BEGIN - timedelta(hours=1), 99.0)
+    assert longest([*waits, *late], BEGIN, BEGIN + timedelta(hours=4), 4) == (HOURS, [9, 0, 7, 0])
+    chart = area_chart(HOURS, [9, 0, 7, 0], None, "minutes", 12)
+    assert chart.summary == "12 minutes now; 4 on average, 12 at most"
+
+
+def test_a_forecast_is_drawn_as_parts_of_a_year() -> None:
+    def item(profile: str, safe: int | None, likely: int | None) -> dict[str, object]:
+        return {"profile": profile, "lasting": {"days_90": safe, "days_50": likely}}
+
+    bars = lasting_bars([item("a", 73, None), item("b", 0, 365), {"profile": "c", "lasting": None}])
+    assert [(each.profile, each.safe, each.likely) for each in bars] == [
+        ("b", 0, 100),
+        ("a", 20, 100),
+    ]

@@ -30,7 +30,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     inside.close()
 
 
-def answered(browser: Browser, name: str, query: str, **typed: str) -> Said:
+def answered(browser: Browser, name: str, query: str, /, **typed: str) -> Said:
     """The question of an address, answered with what is typed."""
     asked = browser.get(f"/ask/{name}?{query}", browser.all)
     assert asked.status == 200, asked.text
@@ -104,3 +104,31 @@ def test_each_form_without_a_field_asks_again(browser: Browser) -> None:
                 form = urlencode({**rest, "request.key": f"{name}-{each.name}"})
                 said = browser.post(f"/do/{name}", form, browser.all)
                 assert said.status == 400, (name, each.name)
+
+
+def test_what_cannot_be_read_is_said_by_the_forms_own_words(browser: Browser) -> None:
+    typed = {"tenant": BLUE, "gpu_memory_mib": "24GiB", "vms": "7"}
+    said = answered(browser, "quota.set", f"tenant={BLUE}", **typed)
+    assert said.status == 400 and "GPU memory at most, in MiB: Input should be" in said.text
+    assert 'value="24GiB"' in said.text and 'value="7"' in said.text, "what was typed is there"
+
+
+def test_the_labels_of_a_host_are_replaced(browser: Browser) -> None:
+    page = browser.get("/hosts/h1", browser.all)
+    assert 'action="/ask/host.set-labels"' in page.text
+
+    def labelled(labels: str) -> Said:
+        return answered(browser, "host.set-labels", "name=h1", name="h1", labels=labels)
+
+    assert labelled("rack=7 use=vdi").status == 200
+    assert browser.inside.ledger.host("h1").labels == {"rack": "7", "use": "vdi"}
+    assert "rack=7 use=vdi" in browser.get("/hosts/h1", browser.all).text
+    wrong = labelled("=7")
+    assert wrong.status == 400 and 'value="=7"' in wrong.text
+    assert labelled("").status == 200
+    assert browser.inside.ledger.host("h1").labels == {}
+
+
+def test_hosts_are_listed_by_the_free_memory_of_their_gpus(browser: Browser) -> None:
+    page = browser.get("/hosts?order=free", browser.all).text
+    assert 'aria-sort="descending"' in page and re.search(r"[\d.]+ GiB of [\d.]+ GiB", page)

@@ -13,6 +13,7 @@ from tests.api.inside import Inside
 from tests.ledgers import new_ledger
 from tests.two_tenants import BLUE, OPERATOR, RED, TwoTenants
 from vgpumgr.access.principal import Principal
+from vgpumgr.app.trail_sealer import seal_now
 from vgpumgr.model.actor import LoginMethod
 from vgpumgr.model.role_binding import EVERY_TENANT, Role
 from vgpumgr.web.login_pages import local_path
@@ -60,6 +61,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     new_ledger(folder / "ledger.db")
     TwoTenants(folder / "ledger.db").close()
     inside = Inside(folder, folder / "ledger.db")
+    seal_now(inside.ledger, inside.app.config.keys_dir)
     yield Browser(inside)
     inside.close()
 
@@ -240,3 +242,15 @@ def test_what_would_be_is_worked_out_and_nothing_is_done(browser: Browser) -> No
     assert 'value="T4-4Q=2"' in said.text, "what was typed is there"
     assert browser.post("/what-if", "add=nonsense", browser.all).status == 400
     assert browser.inside.ledger.vms() == before
+
+
+def test_the_trail_is_checked_piece_by_piece(browser: Browser) -> None:
+    said = browser.get("/trail/check?most=1", browser.all)
+    assert said.status == 200 and "are as they were sealed" in said.text
+    verdict = browser.get("/v1/audit:verify?most=3", browser.all)
+    assert verdict.status == 200, verdict.text
+    go_on = urlencode({**verdict.body["next"], "bad": 2})
+    said = browser.get(f"/trail/check?{go_on}", browser.all)
+    assert "The trail is not what was sealed: 2 findings" in said.text
+    assert browser.get("/trail/check?size=3&edge=00", browser.all).status == 400
+    assert browser.get("/trail/check", browser.blue).status == 404

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,13 @@ from tests.api.inside import Inside
 from tests.ledgers import new_ledger
 from tests.two_tenants import BLUE, RED, TwoTenants
 from tests.unit.web.test_pages import Browser
-from vgpumgr.model.desktop import Booking, DesktopRequest, DesktopRequestRecord
+from vgpumgr.model.desktop import (
+    Booking,
+    DesktopRequest,
+    DesktopRequestRecord,
+    DesktopSession,
+    DesktopState,
+)
 from vgpumgr.model.role_binding import EVERY_TENANT, Role
 
 USER = f"{BLUE}-asks"
@@ -99,6 +106,28 @@ def test_who_waits_is_told_at_which_place_and_why(browser: Browser) -> None:
     assert "first" not in re.sub(r"\s+", " ", said.text).split("<main")[1]
     ledger.end_ask(pool.id, "first")
     assert "You are number 1 in line" in browser.get("/desktops", secret).text
+
+
+def test_why_a_user_waits_names_no_other_user(browser: Browser) -> None:
+    """Whatever the pool is like: empty, full, drained, with others before or on its desktops."""
+    ledger, secret = browser.inside.ledger, login(browser, USER, (Role.TENANT_USER, BLUE))
+    pool = ledger.pool(f"{BLUE}-pool")
+    others = [f"other-{number}" for number in range(4)]
+    for since, user in enumerate((*others, USER)):
+        ledger.end_ask(pool.id, user)
+        ask = DesktopRequest(user=user, since=float(since), groups=frozenset({"staff"}))
+        ledger.ask_desktop(DesktopRequestRecord(id=f"a-{user}-3", pool=pool.id, ask=ask))
+    before = next(each for each in ledger.desktops() if each.pool == pool.id)
+    told = set()
+    for state in DesktopState:
+        for user in ("", others[0]):
+            session = DesktopSession(user=user, since=1.0, active=1.0) if user else None
+            row = next(each for each in ledger.desktops() if each.id == before.id)
+            changed = replace(row.desktop, state=state, session=session, owner=user)
+            ledger.take_desktops([replace(row, desktop=changed)])
+            items = browser.inside.ask("GET", "/v1/desktops", secret).body["items"]
+            told |= {each["why"] for each in items}
+    assert len(told) > 1 and not [why for why in told if "other-" in why or RED in why]
 
 
 def test_a_booking_is_told_to_its_group(browser: Browser) -> None:

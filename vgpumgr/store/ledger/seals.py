@@ -20,10 +20,12 @@ from vgpumgr.model.codec import load_mapping
 from vgpumgr.model.errors import Damaged
 from vgpumgr.model.history import AuditRecord
 from vgpumgr.model.sealed_trail import (
+    BEGINNING,
     KeptNote,
     OpenNote,
     SealedRecord,
     SignHead,
+    TrailPlace,
     TrailVerdict,
     TreeHead,
 )
@@ -172,9 +174,15 @@ def _consumption(
 _EVERY = (
     select(seal.c.leaf, seal.c.seq.label("seal_seq"), seal.c.hash, *_RAW)
     .select_from(seal.outerjoin(audit, seal.c.seq == audit.c.seq))
+    .where(seal.c.leaf > bindparam("in_leaf"))
     .order_by(seal.c.leaf)
 )
-_NOTES = select(checkpoint.c.size, checkpoint.c.note).order_by(checkpoint.c.size)
+_NOTES = (
+    select(checkpoint.c.size, checkpoint.c.note)
+    .where(checkpoint.c.size > bindparam("in_after"), checkpoint.c.size <= bindparam("in_until"))
+    .order_by(checkpoint.c.size)
+)
+_MOST = (1 << 31) - 1
 _INSERTED = (
     select(audit.c.seq)
     .select_from(audit.outerjoin(seal, seal.c.seq == audit.c.seq))
@@ -186,29 +194,69 @@ _UNSEALED = select(func.count(), func.min(audit.c.at)).where(audit.c.seq > _LAST
 
 
 def check_trail(
-    connection: Connection, open_note: OpenNote, kept: Sequence[KeptNote] = ()
+    connection: Connection,
+    open_note: OpenNote,
+    kept: Sequence[KeptNote] = (),
+    begin: TrailPlace = BEGINNING,
+    most: int | None = None,
 ) -> TrailVerdict:
     """Compare every sealed record with its hash, and the tree with every signed checkpoint, also
-    with what was ``kept`` outside.
+    with what was ``kept`` outside; ``most`` of them (None: all) from that place on.
     """
-    check = TrailCheck(open_note)
-    for size, note in connection.execute(_NOTES):
-        check.take_checkpoint(size, note)
-    check.take_kept(kept)
-    check.walk(_leaves(connection))
+    check, until = TrailCheck(open_note), _MOST if most is None else min(begin.size + most, _MOST)
+    known = _take_notes(connection, check, kept, begin.size, until)
+    check.walk(_leaves(connection, begin.leaf, most), begin)
+    found = check.place
+    if most is not None and found.size - begin.size >= most:
+        return TrailVerdict(
+            sealed=found.size,
+            checkpoints=check.compared,
+            unsealed=0,
+            unsealed_since=None,
+            wrong=tuple(check.wrong[known:]),
+            place=found,
+        )
+    _take_checkpoints(connection, check, until, _MOST)
+    check.end()
     check.take_inserted(connection.execute(_INSERTED).scalars().all())
     unsealed, since = connection.execute(_UNSEALED).one()
     return TrailVerdict(
-        sealed=check.sealed,
+        sealed=found.size,
         checkpoints=check.compared,
         unsealed=unsealed,
         unsealed_since=since,
-        wrong=tuple(check.wrong),
+        wrong=tuple(check.wrong[known:]),
     )
 
 
-def _leaves(connection: Connection) -> Iterator[SealedLeaf]:
+def _take_notes(
+    connection: Connection, check: TrailCheck, kept: Sequence[KeptNote], begin: int, until: int
+) -> int:
+    """Open the checkpoints of a piece, and the kept ones; how many findings are of notes
+    that the piece before it has told of.
+    """
+    if not begin:
+        _take_checkpoints(connection, check, -_MOST, until)
+        check.take_kept(kept)
+        return 0
+    _take_checkpoints(connection, check, begin - 1, begin)
+    check.take_kept(kept)
+    known = len(check.wrong)
+    _take_checkpoints(connection, check, begin, until)
+    return known
+
+
+def _take_checkpoints(connection: Connection, check: TrailCheck, after: int, until: int) -> None:
+    for size, note in connection.execute(_NOTES, {"in_after": after, "in_until": until}):
+        check.take_checkpoint(size, note)
+
+
+def _leaves(
+    connection: Connection, after: int = -1, most: int | None = None
+) -> Iterator[SealedLeaf]:
     at, cells = 3 + _SEQ, 3
-    for row in connection.execute(_EVERY, execution_options={"yield_per": _AT_ONCE}):
+    some = _EVERY.limit(most)
+    options = {"yield_per": _AT_ONCE}
+    for row in connection.execute(some, {"in_leaf": after}, execution_options=options):
         text = None if row[at] is None else _CANONICAL(row[cells:])
         yield SealedLeaf(row[0], row[1], row[2], text)

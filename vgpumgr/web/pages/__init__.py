@@ -12,12 +12,13 @@ from vgpumgr.web.pages import (
     pools,
     queue,
     secrets,
+    trail,
     vms,
 )
 from vgpumgr.web.questions import Question
 
 _SUBJECTS = (
-    *(files, hosts, vms, consoles, pools, queue, fleet, operations, access, secrets, gpus),
+    *(files, hosts, vms, consoles, pools, queue, fleet, operations, access, secrets, gpus, trail),
 )
 PAGES: tuple[Page, ...] = tuple(page for each in _SUBJECTS for page in each.PAGES)
 QUESTIONS: dict[str, Question] = {

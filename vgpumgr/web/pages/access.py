@@ -26,7 +26,10 @@ def _tenants(answers: Answers) -> list[tuple[str, str]]:
 
 
 _QUOTAS = (PageRead("quotas", "quota.list", needed=False),)
-_ROLE = Choice("role", "Role", "select", options=tuple((each, each) for each in Role))
+_ROLE = Choice(
+    *("role", "Role", "select"),
+    options=tuple((each.value, f"{each.value}: {MEANINGS[each]}") for each in Role),
+)
 _TENANT = Choice(
     *("tenant", "Tenant", "text", "The name of one, or * for all, now and later."),
     options=_tenants,
@@ -110,11 +113,15 @@ PAGES = (
 QUESTIONS = (
     Question(
         endpoint="role.grant",
-        text=one("Grant a role to", "subject"),
+        text=one("Grant a role", "subject", "to"),
         button="Grant",
         back=at("/access"),
         choices=(
-            Choice("subject", "To", "text", "user:ada, group:cad, local:root", required=True),
+            Choice(
+                *("subject", "To, as user:NAME or group:NAME", "text"),
+                "user:ada as a login names them; group:cad for all of a group",
+                required=True,
+            ),
             _ROLE,
             _TENANT,
         ),
@@ -131,7 +138,7 @@ QUESTIONS = (
     ),
     Question(
         endpoint="token.create",
-        text=one("Make a token", "name"),
+        text=one("Make a token"),
         button="Make it",
         back=at("/tokens"),
         choices=(

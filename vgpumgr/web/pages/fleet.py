@@ -1,18 +1,19 @@
-"""Pages of the fleet as a whole: capacity, layouts, drift, images, the trail."""
+"""Pages of the fleet as a whole: capacity, layouts, drift, images."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import yaml
 
-from vgpumgr.model.errors import UsageError
-from vgpumgr.web.charts import area_chart
+from vgpumgr.web.charts import area_chart, lasting_bars
 from vgpumgr.web.listing import Column, Listing, RowAction, list_page
 from vgpumgr.web.page import Page, PageRead, Place, named
 from vgpumgr.web.questions import Choice, Question, at, names_of, one
 
+ENOUGH_DAYS = 14
+"""The days of history that a forecast takes at least."""
 _CAPACITY = Listing(
     (
         Column("Profile", "profile"),
@@ -76,21 +77,6 @@ _ADOPTABLE = Listing(
     (RowAction("adopt.apply", "Adopt", {"host": "host", "vms": "domain"}, ("possible", (True,))),),
     intro="Domains that others made. An adopted one keeps running, and is a VM of ours from then.",
 )
-_TRAIL = Listing(
-    (
-        Column("When", "at", "when"),
-        Column("Event", "event"),
-        Column("Who", "by"),
-        Column("VM", "vm", "vm"),
-        Column("Host", "host", "host"),
-        Column("GPU", "gpu", "gpu"),
-        Column("Profile", "profile"),
-        Column("What", "detail"),
-        Column("From", "address"),
-        Column("Operation", "operation", "operation"),
-    ),
-    intro="The newest 1,000 records that match. vgpumgr audit verify checks the seal of all.",
-)
 _SETTINGS = Listing(
     (
         Column("Setting", "name"),
@@ -100,23 +86,6 @@ _SETTINGS = Listing(
     hint="name, value",
     intro="What this server runs with. Secrets are in files, and are never shown.",
 )
-_FILTERS = ("vm", "host", "operation", "event", "user", "tenant")
-
-
-def _trail(place: Place) -> dict[str, Any]:
-    asked: dict[str, Any] = {key: place[key] for key in _FILTERS if place.get(key)}
-    if place.get("since"):
-        asked["since"] = _seconds(place["since"])
-    return {"limit": 1000, **asked}
-
-
-def _seconds(text: str) -> float:
-    try:
-        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
-    except ValueError as error:
-        raise UsageError(
-            f"{text[:40]} is no time", next="2026-12-01T08:00, for instance"
-        ) from error
 
 
 def _capacity(place: Place) -> dict[str, Any]:
@@ -146,7 +115,16 @@ def _use(answers: dict[str, Any], _: Place) -> dict[str, Any]:
     use = answers["use"]
     times = [datetime.fromisoformat(each["at"]) for each in use["items"]]
     values = [each["units"] for each in use["items"]]
-    return {"picture": area_chart(times, values, use["units"], "slots", use["held"])}
+    units, held = use["units"], use["held"]
+    free = [max(0.0, round(units - each, 3)) for each in values]
+    capacity = answers["capacity"]["items"]
+    return {
+        "picture": area_chart(times, values, units, "slots", held),
+        "headroom": area_chart(times, free, units, "slots", max(0, units - held)),
+        "bars": lasting_bars(capacity),
+        "days": max((each["history_days"] for each in capacity), default=0),
+        "enough": ENOUGH_DAYS,
+    }
 
 
 def _hours(place: Place) -> dict[str, Any]:
@@ -222,7 +200,6 @@ PAGES = (
         live=False,
     ),
     list_page("/settings", "Settings", "settings.show", _SETTINGS),
-    list_page("/trail", "Trail", "audit.list", _TRAIL, asked=_trail, template="trail.html"),
 )
 
 QUESTIONS = (

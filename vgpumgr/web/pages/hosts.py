@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from vgpumgr.web.item_list import item_list
 from vgpumgr.web.page import Page, PageRead, Place, named
@@ -11,6 +14,7 @@ from vgpumgr.web.questions import Choice, Question, at, one, page_of, several
 _KEY = Choice(
     "fingerprint", "Fingerprint of its SSH key", "text", "SHA256:…, as ssh-keygen -lf says there"
 )
+_LABELS = Choice("labels", "Labels", "words", "KEY=VALUE between spaces")
 _LAYOUT = Choice(
     "layout",
     "GPUs are partitioned by",
@@ -19,8 +23,31 @@ _LAYOUT = Choice(
 )
 
 
+_NOTHING = {"memory_mib": 0, "free_mib": 0}
+
+
+def _rooms(gpus: Iterable[Mapping[str, Any]]) -> defaultdict[str, dict[str, int]]:
+    """The memory of each host's GPUs, and how much of it no VM holds."""
+    found: defaultdict[str, dict[str, int]] = defaultdict(_NOTHING.copy)
+    for each in gpus:
+        all_of_it, units = each["memory_mib"] or 0, max(each["units"], 1)
+        found[each["host"]]["memory_mib"] += all_of_it
+        found[each["host"]]["free_mib"] += round(all_of_it * (units - each["units_used"]) / units)
+    return found
+
+
 def _list(answers: dict[str, Any], place: Place) -> dict[str, Any]:
-    return {"list": item_list(answers["hosts"]["items"], place)}
+    """By name, or those first whose GPUs have the most free memory."""
+    rooms, items = _rooms(answers["gpus"]["items"]), answers["hosts"]["items"]
+    if place.get("order") == "free":
+        items = sorted(items, key=lambda each: -rooms[each["name"]]["free_mib"])
+    most_free = "?" + urlencode({**place, "order": "free"})
+    return {"list": item_list(items, place), "rooms": rooms, "most_free": most_free}
+
+
+def _host(answers: dict[str, Any], place: Place) -> dict[str, Any]:
+    labels = " ".join(f"{key}={text}" for key, text in answers["host"]["labels"].items())
+    return {"room": _rooms(answers["gpus"]["items"])[place["host"]], "labels": labels}
 
 
 PAGES = (
@@ -29,7 +56,7 @@ PAGES = (
         title="Hosts",
         section="Hosts",
         template="hosts.html",
-        reads=(PageRead("hosts", "host.list"),),
+        reads=(PageRead("hosts", "host.list"), PageRead("gpus", "gpu.list")),
         more=_list,
     ),
     Page(
@@ -42,6 +69,7 @@ PAGES = (
             PageRead("gpus", "gpu.list", named(host="host")),
             PageRead("vms", "host.vms", named(name="host"), needed=False),
         ),
+        more=_host,
     ),
     Page(
         path="/doctor",
@@ -73,7 +101,7 @@ QUESTIONS = (
             Choice("name", "Name", "text"),
             Choice("address", "Address", "text", "root@gpu-1.example.org, local, or sim://NAME"),
             _KEY,
-            Choice("labels", "Labels", "words", "KEY=VALUE between spaces"),
+            _LABELS,
             _LAYOUT,
             Choice(
                 "accelerator",
@@ -95,6 +123,14 @@ QUESTIONS = (
         button="Change",
         back=page_of("hosts"),
         choices=(_LAYOUT,),
+    ),
+    Question(
+        endpoint="host.set-labels",
+        text=one("Change the labels of"),
+        button="Change",
+        back=page_of("hosts", "name"),
+        intro="These are its labels from then on; VMs and pools may ask for hosts by them.",
+        choices=(_LABELS,),
     ),
     Question(
         endpoint="host.set-migration",

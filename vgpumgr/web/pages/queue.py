@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from vgpumgr.web.charts import spread
+from vgpumgr.web.charts import AreaChart, area_chart, concurrent, longest, spread
 from vgpumgr.web.item_list import item_list
 from vgpumgr.web.listing import Column, Listing, NewThing, RowAction, list_page
 from vgpumgr.web.page import Page, PageRead, Place, named
@@ -60,13 +60,41 @@ def _queue(answers: dict[str, Any], place: Place) -> Mapping[str, Any]:
         for state in ("waiting", "running")
     }
     rows = spread(waits["waiting"], waits["running"])
-    return {"listing": _QUEUE, "list": item_list(items, place), "waits": rows}
+    pictures = _pictures(items, waits["waiting"], now)
+    return {"listing": _QUEUE, "list": item_list(items, place), "waits": rows, **pictures}
+
+
+_PARTS = 84
+"""Of the last week: two hours each."""
+
+
+def _pictures(
+    items: Sequence[Mapping[str, Any]], waiting: Sequence[float], now: datetime
+) -> dict[str, AreaChart]:
+    """How many waited at once over the last week, and how long those waited that started then."""
+    begin = now - timedelta(days=7)
+    came = [
+        (datetime.fromisoformat(each["since"]), _started(each))
+        for each in items
+        if each["state"] in {"waiting", "running"}
+    ]
+    line = concurrent(came, begin, now, _PARTS)
+    ends = [(until, (until - since).total_seconds()) for since, until in came if until]
+    times, seconds = longest(ends, begin, now, _PARTS)
+    minutes = [round(each / 60, 1) for each in seconds]
+    return {
+        "line": area_chart(*line, None, "VMs", len(waiting)),
+        "longest": area_chart(times, minutes, None, "minutes", max(waiting, default=0.0) / 60),
+    }
+
+
+def _started(entry: Mapping[str, Any]) -> datetime | None:
+    return datetime.fromisoformat(entry["started_at"]) if entry["started_at"] else None
 
 
 def _waited(entry: Mapping[str, Any], now: datetime) -> float:
     """For how many seconds a VM has waited, or waited until it started."""
-    until = datetime.fromisoformat(entry["started_at"]) if entry["started_at"] else now
-    return (until - datetime.fromisoformat(entry["since"])).total_seconds()
+    return ((_started(entry) or now) - datetime.fromisoformat(entry["since"])).total_seconds()
 
 
 def _quotas(answers: dict[str, Any], place: Place) -> Mapping[str, Any]:
@@ -162,7 +190,7 @@ QUESTIONS = (
     ),
     Question(
         endpoint="quota.set",
-        text=one("Set the quota of", "tenant"),
+        text=one("Set the quota", "tenant", "of"),
         button="Set",
         back=at("/quotas"),
         choices=(

@@ -1,9 +1,9 @@
-// A VM's serial line: what it says as text, and keys as bytes. Control sequences are left out.
+// A VM's serial line: what it says as text in its colours, and keys as bytes.
 
+import {SerialScreen} from "./serial_screen.js";
 import {endOf, keepConnected, leftByKeys} from "./console_ticket.js";
 
 const place = document.getElementById("serial");
-const MOST = 200_000; // characters that are kept
 const NAMED = {
   Enter: "\r", Backspace: "\x7f", Tab: "\t", Escape: "\x1b", Delete: "\x1b[3~",
   ArrowUp: "\x1b[A", ArrowDown: "\x1b[B", ArrowRight: "\x1b[C", ArrowLeft: "\x1b[D",
@@ -11,7 +11,7 @@ const NAMED = {
 };
 const encoder = new TextEncoder();
 let socket = null;
-let shown = "", line = "", at = 0, rest = "";
+const screen = new SerialScreen(place);
 
 function send(text) {
   if (socket?.readyState === WebSocket.OPEN) socket.send(encoder.encode(text));
@@ -37,28 +37,13 @@ place.addEventListener("paste", (event) => {
   send(event.clipboardData.getData("text").replaceAll("\n", "\r"));
 });
 
-function show(text) {
-  text = (rest + text).replace(/\x1b(\[[0-9;?]*[ -\/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\^_=>]|[()][0-9A-Z])/g, "");
-  const open = text.lastIndexOf("\x1b");
-  rest = open >= 0 && text.length - open < 64 ? text.slice(open) : "";
-  for (const each of rest ? text.slice(0, open) : text) {
-    if (each === "\n") { shown += line + "\n"; line = ""; at = 0; }
-    else if (each === "\r") at = 0;
-    else if (each === "\b") at = Math.max(0, at - 1);
-    else if (each >= " " || each === "\t") { line = line.slice(0, at) + each + line.slice(at + 1); at += 1; }
-  }
-  shown = shown.slice(-MOST);
-  place.textContent = shown + line;
-  place.scrollTop = place.scrollHeight;
-}
-
 function connect(ticket, connected) {
   return new Promise((ended) => {
     const decoder = new TextDecoder();
     socket = new WebSocket(ticket.url, ticket.protocols);
     socket.binaryType = "arraybuffer";
     socket.addEventListener("open", () => { place.dataset.connected = "true"; connected(); place.focus(); });
-    socket.addEventListener("message", (event) => show(decoder.decode(event.data, {stream: true})));
+    socket.addEventListener("message", (event) => screen.show(decoder.decode(event.data, {stream: true})));
     socket.addEventListener("close", (event) => {
       delete place.dataset.connected;
       ended(endOf(event));

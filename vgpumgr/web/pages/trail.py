@@ -1,0 +1,90 @@
+"""Pages of the audit trail: what it says, and whether it is what was sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from vgpumgr.audit.event_classes import EVENT_CLASSES
+from vgpumgr.model.errors import UsageError
+from vgpumgr.web.item_list import item_list
+from vgpumgr.web.listing import Column, Listing
+from vgpumgr.web.page import Page, PageRead, Place
+from vgpumgr.web.questions import Question
+
+_TRAIL = Listing(
+    (
+        Column("When", "at", "when"),
+        Column("Event", "event"),
+        Column("Who", "by"),
+        Column("VM", "vm", "vm"),
+        Column("Host", "host", "host"),
+        Column("GPU", "gpu", "gpu"),
+        Column("Profile", "profile"),
+        Column("What", "detail"),
+        Column("From", "address"),
+        Column("Operation", "operation", "operation"),
+    ),
+    intro="The newest 1,000 records that match.",
+)
+_FILTERS = ("vm", "host", "operation", "event", "user", "tenant")
+
+
+def _trail(place: Place) -> dict[str, Any]:
+    asked: dict[str, Any] = {key: place[key] for key in _FILTERS if place.get(key)}
+    if place.get("since"):
+        asked["since"] = _seconds(place["since"])
+    return {"limit": 1000, **asked}
+
+
+def _seconds(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+    except ValueError as error:
+        raise UsageError(
+            f"{text[:40]} is no time", next="2026-12-01T08:00, for instance"
+        ) from error
+
+
+def _list(answers: dict[str, Any], place: Place) -> Mapping[str, Any]:
+    found = item_list(answers["answer"]["items"], place)
+    return {"listing": _TRAIL, "list": found, "events": sorted(EVENT_CLASSES)}
+
+
+_PIECE = ("size", "edge", "seq", "leaf")
+
+
+def _piece(place: Place) -> dict[str, Any]:
+    return {key: place[key] for key in _PIECE if place.get(key)}
+
+
+def _check(answers: dict[str, Any], place: Place) -> dict[str, Any]:
+    """The way to the next piece, and how many findings there are so far."""
+    verdict, before = answers["verdict"], place.get("bad", "")
+    bad = len(verdict["wrong"]) + (int(before) if before.isascii() and before.isdecimal() else 0)
+    after = urlencode({**(verdict["next"] or {}), "bad": bad})
+    return {"bad": bad, "go_on": f"/trail/check?{after}"}
+
+
+PAGES = (
+    Page(
+        path="/trail",
+        title="Trail",
+        section="Trail",
+        template="trail.html",
+        reads=(PageRead("answer", "audit.list", _trail),),
+        more=_list,
+    ),
+    Page(
+        path="/trail/check",
+        title="Check of the trail",
+        section="Trail",
+        template="trail_check.html",
+        reads=(PageRead("verdict", "audit.verify", _piece),),
+        live=False,
+        more=_check,
+    ),
+)
+QUESTIONS: tuple[Question, ...] = ()

@@ -40,6 +40,7 @@ from vgpumgr.model.quota import Quota
 from vgpumgr.model.role_binding import Scope
 from vgpumgr.model.scoped_reads import ScopedReads
 from vgpumgr.model.vm import VmRecord, VmSpec
+from vgpumgr.model.webhook import Webhook
 from vgpumgr.store import SqlLedger, open_ledger
 
 BLUE, RED = "markblue", "markred"
@@ -120,6 +121,8 @@ class TwoTenants:
                     mark)  # fmt: skip
         ledger.ask_ticket(ConsoleTicket(id=f"t-{mark}", vm_id=desk.id, vm=desk.name, user=mark,
                                         machine=mark, key=mark, asked_at=1.0))  # fmt: skip
+        ledger.add_webhook(Webhook(id=f"w-{mark}", name=f"{mark}-hook", tenant=mark, events=(mark,),
+                                   url=f"https://{mark}.example.org/"))  # fmt: skip
         ledger.await_logoff([LogoffMove(id=f"m-{mark}", vm_id=desk.id, vm=desk.name, user=mark,
                                         host="h1", leaves=(mark,), takes=(mark,), why=mark,
                                         asked_at=1.0)])  # fmt: skip
@@ -258,6 +261,7 @@ READS: dict[str, Read] = {
     "quotas": lambda reads, _: reads.quotas(),
     "secrets": lambda reads, _: reads.secrets(),
     "secret_references": lambda reads, _: reads.secret_references(),
+    "webhooks": lambda reads, _: reads.webhooks(),
     "requests": lambda reads, draw: reads.requests(vm=draw.choice(("", name(draw)))),
     "tickets": lambda reads, draw: reads.tickets(draw.choice(((), (id_(draw),)))),
     "operations": lambda reads, draw: reads.operations(open_only=draw.choice((True, False))),
@@ -327,6 +331,7 @@ OF_FILTERS = {
     "tasks": "tasks of all",
     "tasks of VMs": "tasks of all",
     "audit": "audit",
+    "webhooks": "webhooks",
 }
 
 

@@ -65,6 +65,7 @@ READS = frozenset(
         "operation",
         "tasks",
         "audit",
+        "webhooks",
         "audit_after",
         "trail_since",
         "trail_origin",

@@ -34,7 +34,7 @@ def cli() -> Iterator[Cli]:
         image.write_bytes(qcow2())
         made.ok("image", "import", str(image), "--name", "disk", "--host", "h1")
         made.ok("apply", "-f", made.documents(pool(tenant="blue", console=True, min=1, max=2)))
-        waits = vm("late", "T4-16Q", "T4-16Q", queue={})
+        waits = vm("late", "A40-48Q", queue={})
         made.ok("apply", "-f", made.documents(waits))
         made.ok("audit", "seal")
         yield made

@@ -41,6 +41,8 @@ class Permission(StrEnum):
     AUDIT_READ = "audit:read"
     ACCESS_READ = "access:read"
     ACCESS_WRITE = "access:write"
+    WEBHOOK_READ = "webhook:read"
+    WEBHOOK_WRITE = "webhook:write"
     TOKEN_OWN = "token:own"  # noqa: S105
     SECRET_READ = "secret:read"  # noqa: S105
     SECRET_WRITE = "secret:write"  # noqa: S105

@@ -60,6 +60,7 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = MappingProxyType(
         Role.TENANT_ADMIN: _READS
         | _TENANT_WRITES
         | {Permission.AUDIT_READ, Permission.ACCESS_READ, Permission.ACCESS_WRITE}
+        | {Permission.WEBHOOK_READ, Permission.WEBHOOK_WRITE}
         | _OWN_TOKENS,
         Role.OPERATOR: _READS
         | _FLEET_READS
@@ -70,7 +71,7 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = MappingProxyType(
         Role.AUDITOR: _READS
         | _FLEET_READS
         | {Permission.AUDIT_READ, Permission.ACCESS_READ, Permission.STORE_READ}
-        | {Permission.SECRET_READ}
+        | {Permission.SECRET_READ, Permission.WEBHOOK_READ}
         | _OWN_TOKENS,
         Role.ADMIN: frozenset(Permission),
     }

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import ClaimLost, Conflict, VgpumgrError
-from vgpumgr.model.json_times import timed
+from vgpumgr.model.history import record_json
 from vgpumgr.model.role_binding import ALL_TENANTS, Scope
 
 if TYPE_CHECKING:
@@ -201,5 +199,4 @@ class TrailFollower:
 
 def as_event(record: AuditRecord) -> bytes:
     """The record as a server-sent event, its ``seq`` as the id."""
-    data = json.dumps(timed(to_plain(record)), separators=(",", ":"))
-    return f"id: {record.seq}\nevent: change\ndata: {data}\n\n".encode()
+    return f"id: {record.seq}\nevent: change\ndata: {record_json(record)}\n\n".encode()

@@ -9,11 +9,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.formats import parse_bytes
 from vgpumgr.model.vm import DEFAULT_POLICY, PlacementPolicy
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Network, IPv6Network
+
+    Network = IPv4Network | IPv6Network
 
 SYSTEM_FILE = Path("/etc/vgpumgr/config.yaml")
 LOCAL_FILE = Path("vgpumgr.yaml")
@@ -149,6 +154,8 @@ class Config:
     Login sessions and tokens are forgotten ``access_keep`` seconds after their end.
     ``auth_oidc_*`` are an identity provider for logins (no issuer: none), ``auth_certificate_user``
     the part of a client certificate that names its user (empty: certificates log in no user).
+    Receivers of webhooks are in ``webhook_networks``; (): anywhere but on this machine, in
+    link-local networks and at metadata services.
     """
 
     ledger: str
@@ -186,6 +193,7 @@ class Config:
     auth_oidc_scopes: tuple[str, ...] = ("openid", "profile")
     auth_certificate_user: str = ""
     access_keep: float = ACCESS_KEEP_S
+    webhook_networks: tuple[Network, ...] = ()
 
     @property
     def keys_dir(self) -> Path:
@@ -270,6 +278,7 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
         auth_oidc_scopes=_words(texts, "auth_oidc_scopes", ("openid", "profile")),
         auth_certificate_user=_certificate_user(settings),
         access_keep=_span(settings, "access_keep", ACCESS_KEEP_S),
+        webhook_networks=_networks(settings, "webhook_networks"),
     )
 
 
@@ -316,6 +325,19 @@ def _path(texts: Mapping[str, str], key: str) -> Path | None:
 def _words(texts: Mapping[str, str], key: str, default: tuple[str, ...]) -> tuple[str, ...]:
     """``openid profile groups``, with commas too."""
     return tuple(texts[key].replace(",", " ").split()) if key in texts else default
+
+
+def _networks(settings: Mapping[str, _Setting], key: str) -> tuple[Network, ...]:
+    """``10.20.0.0/16, 2001:db8::/32``."""
+    setting = settings.get(key)
+    if setting is None:
+        return ()
+    from ipaddress import ip_network
+
+    try:
+        return tuple(map(ip_network, setting.text.replace(",", " ").split()))
+    except ValueError as error:
+        setting.refuse(key, f"names no networks: {error}", next=f"{key}: 10.20.0.0/16")
 
 
 def _policy(setting: _Setting | None) -> PlacementPolicy:

@@ -19,6 +19,7 @@ from vgpumgr.app.config import Config, Unasked
 from vgpumgr.app.console_proxy import ticket_service
 from vgpumgr.app.purge_schedule import scheduled_purges
 from vgpumgr.app.trail_sealer import trail_sealer
+from vgpumgr.app.webhooks.delivery_schedule import scheduled_deliveries
 from vgpumgr.engine.controller.controller import Controller
 from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
 from vgpumgr.engine.controller.cycle_schedule import ControllerStatus, ProbePauses
@@ -182,13 +183,14 @@ class ControllerProcess:
     @contextmanager
     def _beside(self, app: App) -> Iterator[None]:
         """What is done while hosts are reconciled: tickets are given, the trail is sealed, the
-        ledger is backed up, what has ended is purged.
+        ledger is backed up, what has ended is purged, webhooks are sent what is new.
         """
         ledger = app.writable_ledger
         with (
             trail_sealer(ledger, self._config.keys_dir, self._emit),
             scheduled_backups(ledger, self._config, self._emit),
             scheduled_purges(app, self._emit),
+            scheduled_deliveries(ledger, self._config, self._emit),
             self._tickets(app),
         ):
             yield

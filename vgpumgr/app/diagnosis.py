@@ -12,6 +12,7 @@ from vgpumgr.app.backup_findings import backup_findings
 from vgpumgr.app.composition import App, is_simulated
 from vgpumgr.app.ledger_admin import exposed
 from vgpumgr.app.secret_findings import secret_findings
+from vgpumgr.app.webhooks.webhook_findings import webhook_findings
 from vgpumgr.engine.capacity.fragmentation_gauge import FragmentationMeasure
 from vgpumgr.engine.hosts.host_membership import is_worked_on, not_finished
 from vgpumgr.engine.inventory.host_supply import build_fleet
@@ -91,6 +92,7 @@ def examine(app: App) -> tuple[Finding, ...]:
         )
     findings = [_ledger(app), *_exposed(app), *backup_findings(app), *api_findings(app.config)]
     findings += [*secret_findings(app), *_operations(app)]
+    findings += webhook_findings(app.ledger, app.config)
     if not hosts:
         findings.append(
             Finding(

@@ -129,6 +129,10 @@ EVENT_CLASSES: Mapping[str, EventClass] = {
     "vm.started": _STARTED,
     "vm.stayed": _FAILED,
     "vm.stopped": _ENDED,
+    "webhook.added": _MADE,
+    "webhook.paused": _CHANGED,
+    "webhook.removed": _GONE,
+    "webhook.resumed": _CHANGED,
 }
 UNKNOWN = EventClass("configuration", "info", "unknown")
 """Of an event that a later vgpumgr wrote."""

@@ -56,6 +56,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "role": ("role:role", "Who holds which role in which tenant: list, grant, revoke."),
     "token": ("token:token", "API tokens: list, create, revoke."),
     "secret": ("secret:secret", "Passwords and keys by name: set, list, show, remove."),
+    "webhook": (
+        "webhook:webhook",
+        "Records of the trail, sent as they are written: add, list, show, …",
+    ),
     "auth": ("auth:auth", "Access: roles, whoami, test, session."),
     "audit": ("audit:audit", "Audit trail of every change: list, verify, export, …"),
     "store": ("store:store", "The ledger: backup, restore, thaw, check, migrate."),
@@ -75,7 +79,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "GPUs and layouts": ("gpu", "layout", "map", "capacity", "allocation", "defrag", "simulate"),
     "Hosts": ("host", "doctor"),
     "Fleet care": ("serve", "api", "drift", "heal", "adopt", "operation"),
-    "Access": ("context", "login", "logout", "role", "token", "secret", "auth"),
+    "Access": ("context", "login", "logout", "role", "token", "secret", "auth", "webhook"),
     "Ledger and settings": ("store", "audit", "schema", "completion", "sim"),
 }
 

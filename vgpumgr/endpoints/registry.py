@@ -43,6 +43,7 @@ from vgpumgr.endpoints import (
     vm_documents,
     vm_moves,
     vms,
+    webhooks,
 )
 from vgpumgr.endpoints.endpoint import AnyEndpoint
 
@@ -87,5 +88,6 @@ _ALL: tuple[AnyEndpoint, ...] = (
     *vm_documents.ENDPOINTS,
     *vm_moves.ENDPOINTS,
     *vms.ENDPOINTS,
+    *webhooks.ENDPOINTS,
 )
 ENDPOINTS = {each.name: each for each in _ALL}

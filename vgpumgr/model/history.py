@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from vgpumgr.model.codec import to_plain
+from vgpumgr.model.json_times import timed
 from vgpumgr.model.placement import Explanation
 from vgpumgr.model.vm import VmSpec
 
@@ -78,6 +81,11 @@ class AuditRecord:
     consumption: Mapping[str, int] = field(default_factory=dict)
     asked_by: str = ""
     asked_tenant: str = ""
+
+
+def record_json(record: AuditRecord) -> str:
+    """The record as those have it that follow the trail: streams of events, webhooks."""
+    return json.dumps(timed(to_plain(record)), separators=(",", ":"))
 
 
 class AccessEvent(StrEnum):

@@ -9,6 +9,7 @@ from vgpumgr.model.api_request import RequestLedger
 from vgpumgr.model.credential import AccessLedger
 from vgpumgr.model.sealed_trail import BEGINNING
 from vgpumgr.model.secret import SecretLedger
+from vgpumgr.model.webhook import WebhookLedger
 
 if TYPE_CHECKING:
     from vgpumgr.model.console_ticket import ConsoleTicket, TicketMoved
@@ -58,7 +59,7 @@ class Subscription(Protocol):
         """Let go."""
 
 
-class Ledger(AccessLedger, RequestLedger, SecretLedger, Protocol):
+class Ledger(AccessLedger, RequestLedger, SecretLedger, WebhookLedger, Protocol):
     """Every method is one transaction; none spans a host call."""
 
     # Hosts and their GPUs.

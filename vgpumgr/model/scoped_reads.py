@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vgpumgr.model.role_binding import Scope
     from vgpumgr.model.secret import SecretRecord, SecretReference
     from vgpumgr.model.vm import Allocation, VmRecord
+    from vgpumgr.model.webhook import Webhook
 
 V = TypeVar("V")
 
@@ -134,6 +135,9 @@ class ScopedReads(Protocol):
 
     def audit_after(self, seq: int, limit: int) -> tuple[AuditRecord, ...]:
         """At most ``limit`` of these records after ``seq``, in order."""
+
+    def webhooks(self) -> tuple[Webhook, ...]:
+        """The tenants' webhooks, by name; those of all tenants in the scope of all alone."""
 
     def hosts(self) -> tuple[HostRecord, ...]:
         """Every enrolled host, by name."""

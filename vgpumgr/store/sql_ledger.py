@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import tickets as tickets_sql
     from vgpumgr.store.ledger import transitions as transitions_sql
     from vgpumgr.store.ledger import vms as vms_sql
+    from vgpumgr.store.ledger import webhooks as webhooks_sql
 else:  # each is imported when one of its functions is first called
     access_events_sql = LateModule("vgpumgr.store.ledger.access_events")
     access_sql = LateModule("vgpumgr.store.ledger.access")
@@ -80,6 +81,7 @@ else:  # each is imported when one of its functions is first called
     tickets_sql = LateModule("vgpumgr.store.ledger.tickets")
     transitions_sql = LateModule("vgpumgr.store.ledger.transitions")
     vms_sql = LateModule("vgpumgr.store.ledger.vms")
+    webhooks_sql = LateModule("vgpumgr.store.ledger.webhooks")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -259,6 +261,15 @@ class SqlLedger(LeaseHolder):
     remove_secret = changes(secrets_sql.remove_secret)
     forget_logins = writes(purges.forget_logins)
     forget_tokens = writes(purges.forget_tokens)
+
+    # Webhooks
+    webhooks = reads(webhooks_sql.list_webhooks)
+    add_webhook = changes(webhooks_sql.add_webhook)
+    remove_webhook = changes(webhooks_sql.remove_webhook)
+    pause_webhook = changes(webhooks_sql.pause_webhook)
+    resume_webhook = changes(webhooks_sql.resume_webhook)
+    webhook_delivered = writes(webhooks_sql.webhook_delivered)
+    webhook_failed = writes(webhooks_sql.webhook_failed)
 
     # Operations
     operations = reads(operations_sql.list_operations)

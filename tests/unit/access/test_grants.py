@@ -65,6 +65,8 @@ heal:apply       ---o-A
 audit:read       --toaA
 access:read      --t-aA
 access:write     --t--A
+webhook:read     --t-aA
+webhook:write    --t--A
 token:own        vutoaA
 secret:read      --toaA
 secret:write     --to-A

@@ -41,6 +41,7 @@ NOT_COMPLETED = {
         "host add name",
         "sim add name",
         "token create name",
+        "webhook add name",
     ),  # new names
     *("pool assign user", "pool connect user", "pool release user"),  # the directory's names
     *("context add name", "context use name", "context remove name"),

@@ -36,7 +36,7 @@ FLEET = SimFleet(
 )
 
 
-_SECRET = re.compile(r"vgm_[\w-]{43}")
+_SECRET = re.compile(r"vgm_[\w-]{43}|whsec_[\w+/]{43}=")
 
 
 @pytest.mark.parametrize("file", sorted(GOLDEN.glob("*.txt")), ids=lambda file: file.stem)

@@ -30,7 +30,9 @@ LOCAL = {
 
 # Secrets are drawn by chance; a server keeps requests, which are rows; and what was released in the
 # same moment is listed by ids, of which requests have some.
-_CHANCE = re.compile(r"vgm_[\w-]{43}|\b\d+ rows\b|^ID\d+ .* released$", re.MULTILINE)
+_CHANCE = re.compile(
+    r"vgm_[\w-]{43}|whsec_[\w+/]{43}=|\b\d+ rows\b|^ID\d+ .* released$", re.MULTILINE
+)
 
 
 def without_chance(text: str) -> str:

@@ -15,6 +15,7 @@ import os
 import random
 import re
 import shlex
+import socket
 import time
 import uuid
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from tests.e2e.support import Ran, run_argv
 from tests.ledgers import new_ledger
 from vgpumgr.access.principal import Principal
 from vgpumgr.app.composition import App
+from vgpumgr.app.webhooks.receiver_address import ReceiverRules
 from vgpumgr.identity.local_accounts import LocalAccounts
 from vgpumgr.model.actor import LoginMethod
 from vgpumgr.model.host import HostRecord
@@ -140,6 +142,7 @@ class Program:
             mock.patch("time.time", lambda: self._now),
             mock.patch("uuid.uuid4", self._ids.draw),
             mock.patch("secrets.token_bytes", self._ids.chance),
+            mock.patch.object(ReceiverRules, "resolve", _no_name),
             mock.patch.object(LocalAccounts, "by_uid", lambda *_: ADA),
             mock.patch.object(LocalAccounts, "by_name", lambda *_: ADA),
             mock.patch("socket.gethostname", lambda: "controller"),
@@ -161,6 +164,10 @@ class Program:
             domains.destroy(domain)
         if verb == "undefine":
             domains.undefine(domain)
+
+
+def _no_name(*_: object) -> str:
+    raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
 
 def commands(transcript: str) -> Iterator[tuple[str, str]]:

@@ -20,6 +20,9 @@ from vgpumgr.model.operation import PlaceRefused
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.refusal import Refusal
 from vgpumgr.model.vm import VmPlace
+from vgpumgr.model.webhook import Webhook
+
+HOOK = Webhook(id="w-1", name="log", url="https://log.example.org/", events=("vm.",))
 
 
 def waiting(vm_id: str) -> LogoffMove:
@@ -70,5 +73,9 @@ def every_table(path: Path) -> None:
     with working_for(key):
         ledger.set_quota(Quota(tenant="paint", vms=1))
     ledger.end_request(key, {"answer": {"tenant": "paint"}})
+    ledger.add_webhook(HOOK)
+    ledger.webhook_delivered(HOOK.id, 1, 5.0)
+    ledger.webhook_failed(HOOK.id, "no", 6.0)
+    ledger.webhook_delivered(HOOK.id, 2, None)
     ledger.seal_trail(lambda head: f"{head.size} records")
     ledger.close()

@@ -50,6 +50,7 @@ PLAIN = {
     "ticket": "id vm_id vm user machine key address answer code why next tenant digest login",
     "unit": "gpu_id kind allocation_id",
     "vm": "id name host definition tenant",
+    "webhook": "id name tenant url why created_by",
 }
 KEYS = {"id", "seq", "number", "slot", "leaf", "size"}
 TEXTS = ('{"a', "{}", '["\\ud800", 7, {"b": []}]')

@@ -73,6 +73,7 @@ def assert_own(reads: ScopedReads, mark: str) -> None:
     assert f"q-{mark}" in {each.id for each in reads.queue()}
     assert [each.tenant for each in reads.quotas()] == [mark]
     assert [each.name for each in reads.secrets()] == [f"{mark}-key"]
+    assert [each.name for each in reads.webhooks()] == [f"{mark}-hook"]
     assert f"{mark}-no" in {each.vm for each in reads.requests()}
     assert [each.id for each in reads.tickets()] == [f"t-{mark}"]
     shared, *own = sorted(reads.operations(), key=lambda each: each.id != "op-shared")

@@ -235,6 +235,19 @@ def test_a_secret_is_shown_once_and_is_in_no_address(browser: Browser) -> None:
     assert not re.search(r"vgm_[\w-]{30,}", again.text)
 
 
+def test_a_webhook_is_added_and_its_secret_shown_once(browser: Browser) -> None:
+    fields = "name=page&url=https://receiver.example.org/&events=vm.+gpu.&request.key=hook-1"
+    assert browser.get("/ask/webhook.add", browser.session()).status == 200
+    made = browser.post("/do/webhook.add", fields, browser.session())
+    assert made.status == 200 and re.search(r"whsec_[\w+/=]{44}", made.text)
+    again = browser.post("/do/webhook.add", fields, browser.session())
+    assert "whsec_" not in again.text
+    shown = browser.get("/webhooks", browser.session())
+    assert "receiver.example.org" in shown.text and "whsec_" not in shown.text
+    assert f"{RED}-hook" in shown.text
+    assert f"{RED}-hook" not in browser.get("/webhooks", browser.blue).text
+
+
 def test_what_would_be_is_worked_out_and_nothing_is_done(browser: Browser) -> None:
     before = browser.inside.ledger.vms()
     said = browser.post("/what-if", "add=T4-4Q%3D2&fail=h1", browser.all)

@@ -54,6 +54,7 @@ _NAMES: Mapping[str, Callable[[Ledger], Iterable[str]]] = {
     "tenants": lambda ledger: (each.tenant for each in ledger.quotas()),
     "secrets": lambda ledger: (each.name for each in ledger.secrets()),
     "tokens": lambda ledger: (each.id for each in ledger.api_tokens()),
+    "webhooks": lambda ledger: (each.name for each in ledger.webhooks()),
     "vms": lambda ledger: (each.name for each in ledger.vms()),
 }
 
@@ -73,6 +74,7 @@ _LISTS: Mapping[str, tuple[str, Mapping[str, object], str]] = {
     "tenants": ("quota.list", {}, "tenant"),
     "secrets": ("secret.list", {}, "name"),
     "tokens": ("token.list", {}, "id"),
+    "webhooks": ("webhook.list", {}, "name"),
     "vms": ("vm.list", {}, "name"),
 }
 

@@ -55,6 +55,8 @@ class EventKind(StrEnum):
     BACKUP_MADE = "backup-made"
     BACKUP_FAILED = "backup-failed"
     BACKUP_OVERDUE = "backup-overdue"
+    WEBHOOK_FAILED = "webhook-failed"
+    WEBHOOK_PAUSED = "webhook-paused"
     PURGED = "purged"
     PURGE_FAILED = "purge-failed"
 

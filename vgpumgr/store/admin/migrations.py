@@ -233,6 +233,19 @@ def _api_tickets(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
+def _webhooks(connection: Connection) -> None:
+    """Version 19: webhooks."""
+    for statement in (
+        "CREATE TABLE webhook (id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL UNIQUE, "
+        "tenant TEXT NOT NULL DEFAULT '', url TEXT NOT NULL, events TEXT NOT NULL, "
+        "cursor INTEGER NOT NULL, failures INTEGER NOT NULL, retry_at FLOAT, paused_at FLOAT, "
+        "why TEXT NOT NULL, delivered_at FLOAT, created_at FLOAT NOT NULL, "
+        "created_by TEXT NOT NULL)",
+        "CREATE INDEX ix_webhook_tenant ON webhook (tenant)",
+    ):
+        connection.exec_driver_sql(statement)
+
+
 def _api_requests(connection: Connection) -> None:
     """Version 14: requests over HTTP that changed something."""
     for statement in (
@@ -267,6 +280,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         16: _seals,
         17: _api_tickets,
         18: secret_table,
+        19: _webhooks,
     }
 )
 

@@ -33,6 +33,7 @@ from vgpumgr.store.ledger.request_history import request_of
 from vgpumgr.store.ledger.secrets import secret_of
 from vgpumgr.store.ledger.tickets import ticket_of
 from vgpumgr.store.ledger.vms import OPEN_VMS, vm_of
+from vgpumgr.store.ledger.webhooks import webhook_of
 from vgpumgr.store.schema import (
     allocation,
     api_request,
@@ -66,6 +67,7 @@ from vgpumgr.store.schema import (
     ticket,
     unit,
     vm,
+    webhook,
 )
 from vgpumgr.store.schema.columns import Moment, Number, name_of
 
@@ -111,6 +113,7 @@ DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
     ticket: ticket_of,
     unit: None,
     vm: lambda row: vm_of(_read(row, OPEN_VMS)),
+    webhook: webhook_of,
 }
 
 # Of one table: more of the same says nothing new.

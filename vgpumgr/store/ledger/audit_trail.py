@@ -274,6 +274,7 @@ def audit_after(
 _OF_NO_HOST = (
     "quota.", "queue.", "pool.", "booking.", "image.", "ticket.", "session.", "desktop.", "access.",
     "secret.",
+    "webhook.",
 )  # fmt: skip
 
 

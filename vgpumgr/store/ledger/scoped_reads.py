@@ -31,6 +31,7 @@ from vgpumgr.model.quota import Quota
 from vgpumgr.model.role_binding import Scope
 from vgpumgr.model.secret import SecretRecord, SecretReference
 from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.webhook import Webhook
 from vgpumgr.store.database.connections import Database
 from vgpumgr.store.ledger import (
     allocations,
@@ -47,6 +48,7 @@ from vgpumgr.store.ledger import (
     secrets,
     tickets,
     vms,
+    webhooks,
 )
 from vgpumgr.store.ledger.tenant_filters import Condition, within
 from vgpumgr.store.schema import booking, desktop, operation, pool, pool_ask, pool_session, request
@@ -285,6 +287,11 @@ class SqlScopedReads:
             for each in found
         )
         return self._without(connection, tuple(own), "detail")
+
+    def webhooks(self) -> tuple[Webhook, ...]:
+        """The tenants' webhooks, by name."""
+        with self._read() as connection:
+            return webhooks.list_webhooks(connection, within=self._within("webhooks"))
 
     # What no tenant owns
 

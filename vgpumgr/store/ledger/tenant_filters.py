@@ -29,6 +29,7 @@ from vgpumgr.store.schema import (
     task,
     ticket,
     vm,
+    webhook,
 )
 from vgpumgr.store.schema.columns import ALL_ROWS
 
@@ -132,4 +133,5 @@ FILTERS: dict[str, Filter] = {
     "tasks": _tasks,
     "tasks of VMs": _by_vm(task.c.vm_id),
     "audit": _audit,
+    "webhooks": _by(webhook.c.tenant),
 }

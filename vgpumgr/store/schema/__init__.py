@@ -29,8 +29,9 @@ from vgpumgr.store.schema.vm_tables import (
     unit,
     vm,
 )
+from vgpumgr.store.schema.webhook_tables import webhook
 
-SCHEMA_VERSION = 19
+SCHEMA_VERSION = 20
 
 __all__ = [
     "MEMORY",
@@ -68,4 +69,5 @@ __all__ = [
     "ticket",
     "unit",
     "vm",
+    "webhook",
 ]

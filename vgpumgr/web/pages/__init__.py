@@ -14,11 +14,13 @@ from vgpumgr.web.pages import (
     secrets,
     trail,
     vms,
+    webhooks,
 )
 from vgpumgr.web.questions import Question
 
 _SUBJECTS = (
-    *(files, hosts, vms, consoles, pools, queue, fleet, operations, access, secrets, gpus, trail),
+    *(files, hosts, vms, consoles, pools, queue, fleet, operations, access, secrets, webhooks),
+    *(gpus, trail),
 )
 PAGES: tuple[Page, ...] = tuple(page for each in _SUBJECTS for page in each.PAGES)
 QUESTIONS: dict[str, Question] = {

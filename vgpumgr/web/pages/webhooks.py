@@ -1,0 +1,77 @@
+"""The page of webhooks: where records of the trail are sent to."""
+
+from __future__ import annotations
+
+from vgpumgr.web.listing import Column, Listing, NewThing, RowAction, list_page
+from vgpumgr.web.page import PageRead
+from vgpumgr.web.questions import Choice, Question, all_of, at, one
+
+_QUOTAS = (PageRead("quotas", "quota.list", needed=False),)
+_NAME = {"name": "name"}
+_WEBHOOKS = Listing(
+    (
+        Column("Webhook", "name"),
+        Column("Tenant", "tenant"),
+        Column("Events", "events", "list"),
+        Column("State", "state", "state"),
+        Column("Why", "why"),
+        Column("Behind", "behind", "number"),
+        Column("Sent", "delivered_at", "when"),
+        Column("URL", "url"),
+    ),
+    (
+        RowAction("webhook.test", "Test", _NAME),
+        RowAction("webhook.pause", "Pause", _NAME, only=("state", ("active", "failing"))),
+        RowAction("webhook.resume", "Resume", _NAME, only=("state", ("paused", "failing"))),
+        RowAction("webhook.remove", "Remove", _NAME),
+    ),
+    (NewThing("webhook.add", "New webhook"),),
+    hint="name, tenant, URL",
+    intro="Records of the trail are sent to these URLs as they are written, signed.",
+)
+
+PAGES = (list_page("/webhooks", "Webhooks", "webhook.list", _WEBHOOKS, section="Access"),)
+
+_BACK = at("/webhooks")
+QUESTIONS = (
+    Question(
+        endpoint="webhook.add",
+        text=one("Send records to", "url"),
+        button="Add it",
+        back=_BACK,
+        choices=(
+            Choice("name", "Name", "text", required=True),
+            Choice("url", "URL", "text", "https://HOST/PATH", required=True),
+            Choice("events", "Events", "words", "vm. operation.failed; none: all"),
+            Choice(
+                *("tenant", "Tenant", "text", "Empty: all that you reach."),
+                options=all_of("quotas", "tenant"),
+            ),
+        ),
+        reads=_QUOTAS,
+        intro="The secret that signs is shown once, on the next page.",
+    ),
+    Question(
+        endpoint="webhook.test",
+        text=one("Send a test to"),
+        button="Send it",
+        back=_BACK,
+        intro="One signed message, now; the next page says what the receiver answers.",
+    ),
+    Question(
+        endpoint="webhook.pause",
+        text=one("Pause"),
+        button="Pause",
+        back=_BACK,
+        choices=(Choice("why", "Why", "text"),),
+        intro="What is written meanwhile is sent once it is resumed.",
+    ),
+    Question(endpoint="webhook.resume", text=one("Resume"), button="Resume", back=_BACK),
+    Question(
+        endpoint="webhook.remove",
+        text=one("Remove webhook"),
+        button="Remove",
+        back=_BACK,
+        ends_something=True,
+    ),
+)

@@ -85,8 +85,9 @@ class SecretFiles:
         ended well. Within ``locked``.
         """
         path = self.path(tenant, name)
-        with _told(path), suppress(FileExistsError):
-            path.parent.mkdir(mode=0o700)
+        with self._opened() as root, _told(path), suppress(FileExistsError):
+            os.mkdir(path.parent.name, 0o700, dir_fd=root)
+            os.fsync(root)
         with self._tenant(tenant) as folder:
             with suppress(FileNotFoundError):
                 _require_file(os.stat(name, dir_fd=folder, follow_symlinks=False), path)

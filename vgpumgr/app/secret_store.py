@@ -55,7 +55,7 @@ class SecretStore:
     def state(self, tenant: str, name: str, record: SecretRecord | None) -> tuple[SecretState, str]:
         """Its state, and why it cannot be read where it cannot."""
         try:
-            value = self.read(tenant, name)
+            value, key = self.read(tenant, name), self._files.read_own(_KEY)
         except NotFound:
             return SecretState.MISSING, ""
         except VgpumgrError as error:
@@ -64,7 +64,6 @@ class SecretStore:
             return SecretState.PRESENT, ""
         if record is None:
             return SecretState.UNRECORDED, ""
-        key = self._files.read_own(_KEY)
         same = key is not None and hmac.compare_digest(
             record.digest, _digest(key, value.reveal(), "secret", tenant, name)
         )

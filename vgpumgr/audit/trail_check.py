@@ -66,7 +66,9 @@ class TrailCheck:
             last, leaf = each.seq, each.leaf
             if edge.size in self._heads:
                 self._compare(edge)
-        self.place = TrailPlace(size=edge.size, edge=edge.text(), seq=last, leaf=leaf)
+        self.place = TrailPlace(
+            size=edge.size, edge=edge.text(), seq=last, leaf=leaf, most=begin.most
+        )
 
     def end(self) -> None:
         """All leaves were walked: compare their number with the signed heads."""

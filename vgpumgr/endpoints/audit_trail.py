@@ -105,6 +105,7 @@ class TrailPlaceItem(TypedDict):
     edge: str
     seq: int
     leaf: int
+    most: int
 
 
 class TrailVerdictItem(TypedDict):
@@ -145,11 +146,9 @@ def verify_audit(context: CallContext, asked: TrailPiece) -> Result[TrailVerdict
     path, own = kept_note(folder)
     kept = [KeptNote(f"the checkpoint in {path.name}", own)] if own else []
     key = trail_key(folder).public
-    begin = TrailPlace(size=asked.size, edge=asked.edge, seq=asked.seq, leaf=asked.leaf)
+    begin = TrailPlace(**to_plain(asked))
     try:
-        verdict = context.app.ledger.check_trail(
-            lambda note: open_note(note, (key,)), kept, begin, asked.most
-        )
+        verdict = context.app.ledger.check_trail(lambda note: open_note(note, (key,)), kept, begin)
     except ValueError as error:
         raise UsageError("a check cannot go on there", next="begin it again") from error
     return Result(answer=_verdict(verdict))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from vgpumgr.model.api_request import RequestLedger
 from vgpumgr.model.credential import AccessLedger
-from vgpumgr.model.sealed_trail import BEGINNING
 from vgpumgr.model.secret import SecretLedger
 from vgpumgr.model.webhook import WebhookLedger
 
@@ -420,15 +419,9 @@ class Ledger(AccessLedger, RequestLedger, SecretLedger, WebhookLedger, Protocol)
         """The next ``most`` sealed records after that ``seq``, the oldest first."""
 
     def check_trail(
-        self,
-        open_note: OpenNote,
-        kept: Sequence[KeptNote] = (),
-        begin: TrailPlace = BEGINNING,
-        most: int | None = None,
+        self, open_note: OpenNote, kept: Sequence[KeptNote] = (), begin: TrailPlace = ...
     ) -> TrailVerdict:
-        """Compare every sealed record with its hash, and the tree with every signed checkpoint,
-        also with what was ``kept`` outside of the ledger.
-        """
+        """Compare sealed records with their hashes, the tree with signed and with kept notes."""
 
     def freeze(self, why: str) -> None:
         """Allocate nothing any more, until :meth:`thaw`; a frozen ledger keeps its first reason."""

@@ -51,13 +51,14 @@ class SealedRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrailPlace:
     """How far a check has come: the number of records, the ``edge`` of their tree in hex, the last
-    one's ``seq``, and the number of its leaf.
+    one's ``seq``, and the number of its leaf. The next piece has ``most`` more (None: all).
     """
 
     size: int = 0
     edge: str = ""
     seq: int = 0
     leaf: int = -1
+    most: int | None = None
 
 
 BEGINNING = TrailPlace()

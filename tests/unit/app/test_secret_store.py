@@ -144,6 +144,22 @@ def test_its_digest_says_whether_it_is_what_was_set(store: SecretStore, tmp_path
     assert state is SecretState.UNREADABLE and "chmod 600" in why
 
 
+def test_the_key_of_the_digests_is_looked_after_too(store: SecretStore, tmp_path: Path) -> None:
+    digest = put(store)
+    key = tmp_path / "state" / "secrets" / ".digest-key"
+    key.chmod(0o644)
+    assert store.state("cad", "key", record(digest))[0] is SecretState.UNREADABLE
+    with pytest.raises(NotPermitted, match="is not used"):
+        put(store)
+    key.chmod(0o600)
+    key.unlink()
+    assert store.state("cad", "key", record(digest))[0] is SecretState.CHANGED
+    assert put(store) != digest
+    key.write_bytes(b"short")
+    with pytest.raises(NotPermitted, match="key of the secrets' digests"):
+        put(store)
+
+
 def test_a_digest_is_of_one_secret_and_needs_the_key(store: SecretStore, tmp_path: Path) -> None:
     digests = {put(store), put(store, name="other"), put(store, tenant="red"), put(store, b"x")}
     digests.add(put(SecretStore(tmp_path / "another")))

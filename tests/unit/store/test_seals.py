@@ -19,7 +19,7 @@ from tests.unit.store.test_actors import life
 from vgpumgr.audit.signed_note import open_note, sign_note
 from vgpumgr.model.errors import Damaged, StaleGeneration
 from vgpumgr.model.quota import Quota
-from vgpumgr.model.sealed_trail import BEGINNING, KeptNote, TrailPlace, TrailVerdict, TreeHead
+from vgpumgr.model.sealed_trail import KeptNote, TrailPlace, TrailVerdict, TreeHead
 from vgpumgr.store import SqlLedger
 from vgpumgr.store.admin import maintenance
 
@@ -258,9 +258,9 @@ def test_a_check_in_pieces_finds_what_a_whole_one_finds(ledger: SqlLedger, url: 
         pass
 
     def pieces(most: int) -> tuple[list[str], TrailVerdict, int]:
-        begin, wrong, compared = BEGINNING, [], 0
+        begin, wrong, compared = TrailPlace(most=most), [], 0
         while True:
-            found = ledger.check_trail(opened, (), begin, most)
+            found = ledger.check_trail(opened, (), begin)
             wrong += found.wrong
             compared += found.checkpoints
             assert found.sealed - begin.size <= most
@@ -279,4 +279,4 @@ def test_a_check_in_pieces_finds_what_a_whole_one_finds(ledger: SqlLedger, url: 
     wrong, _, _ = pieces(4)
     assert f"record {seq} is not what was sealed" in wrong
     with pytest.raises(ValueError, match="another edge"):
-        ledger.check_trail(opened, (), TrailPlace(size=3, edge="00", seq=3, leaf=2), 4)
+        ledger.check_trail(opened, (), TrailPlace(size=3, edge="00", seq=3, leaf=2))

@@ -17,7 +17,7 @@ from tests.unit.store.test_actors import life
 from tests.unit.store.test_seals import opened, sign
 from vgpumgr.audit.merkle_tree import TreeEdge, leaf_hash
 from vgpumgr.audit.signed_note import sign_note
-from vgpumgr.model.sealed_trail import BEGINNING, KeptNote, OpenNote, TrailPlace, TreeHead
+from vgpumgr.model.sealed_trail import KeptNote, OpenNote, TrailPlace, TreeHead
 from vgpumgr.store import SqlLedger
 from vgpumgr.store.ledger import seals
 from vgpumgr.store.schema import audit
@@ -182,9 +182,9 @@ def in_pieces(
 ) -> list[str]:
     """What a check finds that compares so many records at a time."""
     found: list[str] = []
-    place: TrailPlace | None = BEGINNING
+    place: TrailPlace | None = TrailPlace(most=most)
     while place is not None:
-        verdict = seals.check_trail(connection, open_note, kept, place, most)
+        verdict = seals.check_trail(connection, open_note, kept, place)
         found += verdict.wrong
         place = verdict.place
     return found

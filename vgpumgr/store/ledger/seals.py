@@ -198,11 +198,11 @@ def check_trail(
     open_note: OpenNote,
     kept: Sequence[KeptNote] = (),
     begin: TrailPlace = BEGINNING,
-    most: int | None = None,
 ) -> TrailVerdict:
     """Compare every sealed record with its hash, and the tree with every signed checkpoint, also
-    with what was ``kept`` outside; ``most`` of them (None: all) from that place on.
+    with what was ``kept`` outside; from a place on only as many as that says.
     """
+    most = begin.most
     check, until = TrailCheck(open_note), _MOST if most is None else min(begin.size + most, _MOST)
     known = _take_notes(connection, check, kept, begin.size, until)
     check.walk(_leaves(connection, begin.leaf, most), begin)

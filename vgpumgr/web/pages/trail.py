@@ -53,7 +53,7 @@ def _list(answers: dict[str, Any], place: Place) -> Mapping[str, Any]:
     return {"listing": _TRAIL, "list": found, "events": sorted(EVENT_CLASSES)}
 
 
-_PIECE = ("size", "edge", "seq", "leaf")
+_PIECE = ("size", "edge", "seq", "leaf", "most")
 
 
 def _piece(place: Place) -> dict[str, Any]:

@@ -183,11 +183,14 @@ def test_a_change_that_needs_a_stop_is_refused_unless_allowed(cli: Cli) -> None:
     assert "nothing to change" in cli.ok("apply", "-f", bigger).out
 
 
-def test_a_change_of_the_gpu_is_refused_with_a_way_out(cli: Cli) -> None:
-    cli.ok("apply", "-f", cli.documents(vm("a", "T4-2Q")))
-    failed = cli.fails(4, "apply", "-f", cli.documents(vm("a", "T4-4Q")), "--restart", "-o", "json")
-    assert failed.error["next"]
-    assert names(cli.items("vm", "list")) == ["a"]
+def test_another_gpu_profile_is_one_apply_and_a_stop(cli: Cli) -> None:
+    cli.ok("apply", "-f", cli.documents(vm("a", "T4-2Q", disks=[{"size": "1GiB"}])))
+    before, had = cli.items("vm", "list")[0]["id"], device(cli, "a")
+    file = cli.documents(vm("a", "T4-4Q", disks=[{"size": "2GiB"}, {"size": "1GiB"}]))
+    assert cli.fails(4, "apply", "-f", file, "-o", "json").error["next"].endswith("--restart")
+    cli.ok("apply", "-f", file, "--restart")
+    assert cli.items("vm", "list")[0]["id"] == before and device(cli, "a") != had
+    assert "nothing to change" in cli.ok("apply", "-f", file).out
 
 
 def test_the_xml_is_that_of_the_host(cli: Cli) -> None:

@@ -9,7 +9,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
@@ -162,9 +162,10 @@ def _handler(provider: Provider) -> type[BaseHTTPRequestHandler]:
                 case "/slow":
                     self.send_response(200)
                     self.end_headers()
-                    for _ in range(40):
-                        time.sleep(0.05)
-                        self.wfile.write(b" ")
+                    with suppress(BrokenPipeError):  # who asked does not wait so long
+                        for _ in range(40):
+                            time.sleep(0.05)
+                            self.wfile.write(b" ")
                 case _:
                     self._answer(404, {})
 

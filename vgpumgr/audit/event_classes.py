@@ -102,6 +102,8 @@ EVENT_CLASSES: Mapping[str, EventClass] = {
     "queue.waiting": _ASKED,
     "quota.deleted": EventClass("iam", "deletion"),
     "quota.set": EventClass("iam", "change"),
+    "secret.removed": _GONE,
+    "secret.set": _CHANGED,
     "session.begun": _SESSION_BEGUN,
     "session.ended": _SESSION_ENDED,
     "step.undone": EventClass("host", "change", "failure"),

@@ -46,6 +46,7 @@ FOLLOWING: Mapping[str, frozenset[str]] = {
     "operation.": frozenset(OperationState),
     "pool.": frozenset({"made", "changed", "deleted"}),
     "queue.": frozenset(QueueState),
+    "secret.": frozenset({"set", "removed"}),
     "session.": frozenset({"begun", "ended"}),
     "step.": frozenset(transitions._TOLD_STEPS),
     "task.": frozenset(transitions._TOLD_TASKS),

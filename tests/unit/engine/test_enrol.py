@@ -212,6 +212,7 @@ def test_doctor_tells_of_a_host_that_is_half_a_member(world: SimWorld) -> None:
         hosts=world.hosts,
         ledger=world.ledger,
         writable_ledger=world.ledger,
+        secrets=SimpleNamespace(names=lambda: ()),
     )
     [operation] = world.ledger.operations(open_only=True)
     [found] = [each for each in examine(app) if each.check == "host h2"]  # type: ignore[arg-type]

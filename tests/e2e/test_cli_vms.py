@@ -193,6 +193,20 @@ def test_another_gpu_profile_is_one_apply_and_a_stop(cli: Cli) -> None:
     assert "nothing to change" in cli.ok("apply", "-f", file).out
 
 
+@pytest.mark.parametrize("command", [["vm", "create"], ["vm", "clone", "a"]])
+def test_a_new_name_is_a_name_that_nothing_has(cli: Cli, command: list[str]) -> None:
+    cli.ok("vm", "create", "a")
+    cli.ok("vm", "stop", "a", "--force")
+    waits = vm("late", "T4-16Q", "T4-16Q", "T4-16Q", queue={"await_hosts": True})
+    cli.ok("apply", "-f", cli.documents(waits))
+    for name in ("Bad_Name", "a" * 64, "-x", "ä"):
+        assert cli.fails(2, *command, "--", name).err
+    assert "exists already" in cli.fails(4, *command, "a").err
+    assert "waits in the queue" in cli.fails(4, *command, "late").err
+    assert names(cli.items("vm", "list")) == ["a"]
+    assert cli.items("queue", "list")[0]["state"] == "waiting"
+
+
 def test_the_xml_is_that_of_the_host(cli: Cli) -> None:
     cli.ok("vm", "create", "a", "--profile", "T4-2Q")
     xml = cli.ok("vm", "xml", "a").out

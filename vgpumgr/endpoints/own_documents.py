@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.model.errors import AccessRefused, NameTaken, UsageError
-from vgpumgr.model.vm import VmSpec
+from vgpumgr.model.errors import AccessRefused, Conflict, NameTaken, UsageError
+from vgpumgr.model.vm import NAME, VmSpec
 
 if TYPE_CHECKING:
     from vgpumgr.model.apply_plan import Plan
@@ -61,6 +62,22 @@ def own_vms(context: CallContext, specs: Iterable[VmSpec]) -> tuple[VmSpec, ...]
         _require_afters(context, found)
         _require_images(context, found)
     return found
+
+
+def require_new_vm_name(context: CallContext, name: str) -> None:
+    """UsageError for what no VM can be called, Conflict for the name of one that there is or that
+    waits in the queue, NameTaken where it is not the caller's.
+    """
+    if not re.fullmatch(NAME, name):
+        raise UsageError(
+            f"{name!r:.80} is not a name",
+            why="at most 63 lower-case letters, digits and hyphens, no leading hyphen",
+        )
+    require_vm_names(context, [name])
+    if any(vm.name == name for vm in context.reads.vms()):
+        raise Conflict(f"VM {name} exists already", next=f"vgpumgr vm show {name}")
+    if any(entry.name == name for entry in context.reads.queue()):
+        raise Conflict(f"a VM {name} waits in the queue", next=f"vgpumgr queue show {name}")
 
 
 def own_new_vm(context: CallContext, spec: VmSpec) -> VmSpec:

@@ -10,10 +10,9 @@ from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result, Runs
 from vgpumgr.endpoints.outcomes import failure_of, outcome_item
-from vgpumgr.endpoints.own_documents import require_own_plan, require_vm_names
+from vgpumgr.endpoints.own_documents import require_new_vm_name, require_own_plan
 from vgpumgr.endpoints.plan_items import AppliedPlan, plan_item
 from vgpumgr.endpoints.shapes import Name
-from vgpumgr.model.errors import Conflict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +26,7 @@ class CloneVm:
 def clone_vm(context: CallContext, asked: CloneVm) -> Result[AppliedPlan]:
     """Create a VM like it with copies of its disks; Conflict where there is one of the name."""
     source = context.reads.vm(asked.name)
-    require_vm_names(context, [asked.clone])
-    if asked.clone in {each.name for each in context.reads.vms()}:
-        raise Conflict(f"VM {asked.clone} exists already", next=f"vgpumgr vm show {asked.clone}")
+    require_new_vm_name(context, asked.clone)
     with context.changing() as engine:
         spec = engine.clone_spec(source, asked.clone)
         done, outcome = engine.apply([spec], show=lambda plan: require_own_plan(context, plan))

@@ -13,9 +13,14 @@ from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.documents import checked
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result, Runs
 from vgpumgr.endpoints.outcomes import failure_of, outcome_item
-from vgpumgr.endpoints.own_documents import own_new_vm, own_vms, require_own_plan
+from vgpumgr.endpoints.own_documents import (
+    own_new_vm,
+    own_vms,
+    require_new_vm_name,
+    require_own_plan,
+)
 from vgpumgr.endpoints.plan_items import AppliedPlan, PlanItem, plan_item
-from vgpumgr.model.errors import Conflict, NoPlacement
+from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.vm import VmSpec
 
 
@@ -70,8 +75,7 @@ def _new(context: CallContext, asked: CreateVm) -> tuple[VmSpec, ...]:
     text = json.dumps(_document(asked), ensure_ascii=False).encode(errors="surrogatepass")
     specs = checked(app.ledger, text, COMMAND_LINE).vms
     app.require_hosts()
-    if asked.name in {known.name for known in context.reads.vms()}:
-        raise Conflict(f"VM {asked.name} exists already", next=f"vgpumgr vm show {asked.name}")
+    require_new_vm_name(context, asked.name)
     return own_vms(context, [own_new_vm(context, each) for each in specs])
 
 

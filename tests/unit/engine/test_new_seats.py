@@ -187,6 +187,28 @@ def test_a_refused_volume_leaves_all_as_it_was(world: SimWorld) -> None:
     assert capacities(world) == [1 << 30]
 
 
+def test_a_disk_larger_than_its_pool_is_refused(world: SimWorld) -> None:
+    huge = replace(SMALL, disks=(DiskSpec(size_bytes=900 << 40),))
+    with pytest.raises(Conflict, match="a cannot have a disk of 900TiB"):
+        change(world, huge)
+    with pytest.raises(Conflict):
+        world.engine.plan([huge])
+    assert capacities(world) == [1 << 30]
+
+
+def test_one_that_was_switched_off_by_others_runs_with_its_new_part(world: SimWorld) -> None:
+    world.sim.inject("h1", ["destroy", "a"])
+    change(world, LARGE)
+    assert_sound(world)
+    assert world.facts().domains[0].state is DomainState.RUNNING
+
+
+def test_the_trail_tells_of_the_change(world: SimWorld) -> None:
+    change(world, LARGE)
+    events = [each.event for each in world.ledger.audit() if each.vm == "a"]
+    assert "vm.changed" in events and "vm.moved" not in events
+
+
 def test_a_refused_device_leaves_all_as_it_was(world: SimWorld) -> None:
     world.sim.inject("h1", ["refuse", "mdev_create", "EIO", "1000"])
     _, outcome = world.engine.apply([LARGE], restart=True)

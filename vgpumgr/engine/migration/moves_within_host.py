@@ -19,6 +19,7 @@ from vgpumgr.engine.operations.operation_lifecycle import (
 )
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.operation_records import OperationOpening
+from vgpumgr.engine.planning.new_seats import as_if_off
 from vgpumgr.engine.planning.vm_admission import no_placement
 from vgpumgr.engine.planning.vm_plan import describe
 from vgpumgr.engine.reservation.new_seat import NewSeat, seat_allocations, seat_steps
@@ -29,7 +30,7 @@ from vgpumgr.model.errors import Conflict
 from vgpumgr.model.operation import RESEAT, Reservation
 from vgpumgr.model.placement import NotPlaced, Placed
 from vgpumgr.model.supply import Fleet
-from vgpumgr.model.vm import VmRecord, VmState
+from vgpumgr.model.vm import VmRecord
 from vgpumgr.placement.defrag.movable_fleet import reseat as same_place
 
 EMPTIED = "it is being drained"
@@ -37,10 +38,7 @@ EMPTIED = "it is being drained"
 
 def fleet_beside(view: LedgerView, vm: VmRecord) -> Fleet:
     """The supply if the VM were off: its vCPUs and memory are free, its GPU parts are not."""
-    off = replace(vm, state=VmState.SHELVED)
-    return build_fleet(
-        replace(view, vms=tuple(off if each.id == vm.id else each for each in view.vms))
-    )
+    return build_fleet(as_if_off(view, {vm.id}))
 
 
 def closed(fleet: Fleet, gpus: Collection[str]) -> Fleet:
@@ -122,7 +120,7 @@ def _looked(context: EngineContext, name: str, *, with_users: bool) -> tuple[Led
         raise error
     view = context.view()
     refuse_resting([(vm.name, vm.host)], observed_domains(view).resting)
-    state = _state(context, vm)
+    state = state_to_move(context, vm)
     user = at_work(context.ledger, view).get(vm.id)
     runs = state is DomainState.RUNNING
     if runs and user is not None and not with_users:
@@ -132,8 +130,8 @@ def _looked(context: EngineContext, name: str, *, with_users: bool) -> tuple[Led
     return view, runs
 
 
-def _state(context: EngineContext, vm: VmRecord) -> DomainState:
-    """Of its domain; Conflict where the move would lose something."""
+def state_to_move(context: EngineContext, vm: VmRecord) -> DomainState:
+    """Of its domain; Conflict where a new seat would lose something."""
     if vm.definition:
         raise Conflict(
             f"{vm.name} cannot get other GPU parts",

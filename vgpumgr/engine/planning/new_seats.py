@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from vgpumgr.engine.inventory.fleet_without import fleet_without
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
-from vgpumgr.engine.planning.changed_fields import needs_seat, stuck_fields
+from vgpumgr.engine.planning.changed_fields import needs_disks, needs_seat, stuck_fields
 from vgpumgr.engine.planning.decisions import decide_with_layouts
 from vgpumgr.engine.planning.vm_admission import within_quotas
+from vgpumgr.model.apply_plan import Action
 from vgpumgr.model.placement import Decision, NotPlaced, Placed
 from vgpumgr.model.vm import VmRecord, VmSpec, VmState
 
@@ -31,11 +32,7 @@ class NewSeats:
         self._decided: dict[str, Decision] = {}
         self._view = view
         if self._moving:
-            vms = (
-                replace(vm, state=VmState.SHELVED) if vm.id in self._moving else vm
-                for vm in view.vms
-            )
-            self._view = replace(view, vms=tuple(vms))
+            self._view = as_if_off(view, self._moving)
 
     def decide(self, requests: Sequence[VmSpec], place: PlaceFunction) -> list[Decision]:
         """Decisions for new VMs; those for new seats come first, and are kept."""
@@ -60,6 +57,18 @@ class NewSeats:
             return ()
         found = place(fleet_without(self._view, refused), list(refused.values()))
         return tuple(each.request.name for each in found if isinstance(each, Placed))
+
+
+def is_reseated(change: Action) -> bool:
+    """Does the change of a VM need other GPU parts, CPUs, or disks?"""
+    old = change.record
+    return change.placed is not None or (old is not None and needs_disks(old.spec, change.vm))
+
+
+def as_if_off(view: LedgerView, ids: Collection[str]) -> LedgerView:
+    """The view if these VMs (by id) held their GPU parts, and no CPU or memory."""
+    vms = (replace(vm, state=VmState.SHELVED) if vm.id in ids else vm for vm in view.vms)
+    return replace(view, vms=tuple(vms))
 
 
 def seat_request(vm: VmRecord, spec: VmSpec) -> VmSpec:

@@ -22,6 +22,7 @@ from vgpumgr.engine.planning.vm_admission import admit, never_fitting, with_wait
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
 from vgpumgr.model.errors import Conflict, HostUnreachable
 from vgpumgr.model.formats import exact_size
+from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import Assignment, Decision, NotPlaced, Placed
 from vgpumgr.model.vm import (
     DiskSpec,
@@ -248,6 +249,27 @@ def refuse_impossible(action: Action) -> None:
         why="; ".join(action.details),
         next=action.replace,
     )
+
+
+def refuse_oversized(actions: Iterable[Action], hosts: Iterable[HostRecord]) -> None:
+    """Conflict where a disk that grows, or comes, is larger than all of its storage pool: it would
+    not get smaller again.
+    """
+    sizes = {
+        (host.name, pool.name): pool.capacity_bytes
+        for host in hosts
+        for pool in (host.facts.pools if host.facts else ())
+    }
+    for action in actions:
+        had = action.record.spec.disks if action.record else action.vm.disks
+        for disk in action.vm.disks:
+            size = sizes.get((action.host, disk.pool), 0)
+            if disk not in had and 0 < size < disk.size_bytes:
+                raise Conflict(
+                    f"{action.vm.name} cannot have a disk of {exact_size(disk.size_bytes)}",
+                    why=f"storage pool {disk.pool} of {action.host} has {exact_size(size)} in all",
+                    next="a smaller size, or another pool",
+                )
 
 
 def refuse_unreached(action: Action, reached: Collection[str]) -> None:

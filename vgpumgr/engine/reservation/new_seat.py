@@ -7,8 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.operations.operation_records import OperationOpening
+from vgpumgr.engine.planning.new_seats import is_reseated
 from vgpumgr.engine.reservation.domain_plan import domain_xml
+from vgpumgr.engine.reservation.gpu_partitioning import partition_steps
 from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, device_steps, release_steps
 from vgpumgr.engine.reservation.vm_volumes import VmSite, grown_volumes, more_volumes
 from vgpumgr.engine.steps.domain_steps import RedefineDomain
@@ -20,7 +23,9 @@ from vgpumgr.engine.steps.move_steps import (
 )
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.engine.steps.volume_steps import CreateVolume, GrowVolume
+from vgpumgr.model.apply_plan import ActionKind, Plan
 from vgpumgr.model.domain import VolumePlan
+from vgpumgr.model.operation import RESEAT, OperationRecord, TaskRecord
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.vm import Allocation, VmPlace, VmRecord, VmSpec, VmState
 
@@ -106,3 +111,35 @@ def seat_steps(wanted: NewSeat, new: tuple[Allocation, ...], sites: VmSites) -> 
         yield StartReseated(name=vm.name, vm_id=vm.id)
     if wanted.placed:
         yield from release_steps(old)
+
+
+@dataclass(frozen=True, slots=True)
+class SeatTask:
+    """The task of a VM that gets a new seat, what it takes, and the VM meanwhile and after it."""
+
+    task: TaskRecord
+    allocations: tuple[Allocation, ...]
+    moving: VmRecord
+    there: VmRecord
+
+
+def seat_tasks(
+    plan: Plan,
+    sites: VmSites,
+    view: LedgerView,
+    opening: OperationOpening,
+    operation: OperationRecord,
+) -> Iterator[SeatTask]:
+    """The new seats of a plan. What is to run is asked to stop, and started."""
+    running = observed_domains(view).running
+    for action in plan.actions:
+        vm = action.record
+        if vm is None or action.kind is not ActionKind.CHANGE or not is_reseated(action):
+            continue
+        runs = vm.running or (vm.host, vm.name) in running
+        seat = NewSeat(vm=vm, placed=action.placed, runs=runs, spec=action.vm)
+        new, site = seat_allocations(seat, sites, opening), sites.site(vm.host)
+        first = partition_steps(seat.placed, view) if seat.placed else ()
+        work = (*first, *seat_steps(seat, new, sites))
+        task = opening.task(operation, RESEAT, work, vm_id=vm.id, vm=vm.name, host=vm.host)
+        yield SeatTask(task, new, seat.moving(site), seat.there(site))

@@ -6,24 +6,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from vgpumgr import layout
 from vgpumgr.engine.inventory.gpu_supply import lost_usages
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.planning.automatic_layouts import with_layouts_of
-from vgpumgr.engine.planning.changed_fields import needs_disks, needs_restart, only_bookkeeping
+from vgpumgr.engine.planning.changed_fields import needs_restart, only_bookkeeping
+from vgpumgr.engine.planning.new_seats import is_reseated
 from vgpumgr.engine.reservation.gpu_partitioning import layout_records, partition_steps
-from vgpumgr.engine.reservation.new_seat import NewSeat, seat_allocations, seat_steps
-from vgpumgr.engine.reservation.vm_creation import VmSites, create, delete_steps
-from vgpumgr.engine.reservation.vm_volumes import VmSite
+from vgpumgr.engine.reservation.new_seat import seat_tasks
+from vgpumgr.engine.reservation.vm_creation import VmCreation, VmSites, create, delete_steps
 from vgpumgr.engine.steps.domain_steps import DefineDomain, RebootDomain, RedefineDomain, StopDomain
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuRecord
-from vgpumgr.model.operation import RESEAT, OperationRecord, Reservation, TaskRecord
+from vgpumgr.model.operation import OperationRecord, Reservation, TaskRecord
 from vgpumgr.model.queue import QueueEntry, QueueMoved, QueueState
 from vgpumgr.model.supply import Usage
 from vgpumgr.model.vm import Allocation, VmRecord, VmSpec, VmState
@@ -86,18 +86,9 @@ def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -
     placed = [action.placed for action in plan.actions if action.placed]
     cut = [each for each in placed if each.partitions]
     sites = VmSites(with_layouts_of(view, cut) if cut else view)
-    creations = [
-        create(
-            each,
-            sites.site(each.host),
-            opening,
-            partition_steps(each, view) if each.partitions else (),
-        )
-        for each in (a.placed for a in plan.actions if a.kind is ActionKind.CREATE)
-        if each is not None
-    ]
-    seats = [_seat_task(each, sites, view, opening, operation) for each in new_seats(plan, view)]
-    changes = [a for a in plan.actions if a.kind is ActionKind.CHANGE and not _is_reseated(a)]
+    creations = list(_creations(plan, sites, view, opening))
+    seats = list(seat_tasks(plan, sites, view, opening, operation))
+    changes = [a for a in plan.actions if a.kind is ActionKind.CHANGE and not is_reseated(a)]
     changed = [_changed(action) for action in changes]
     starting = [a.record for a in plan.actions if a.kind is ActionKind.START and a.record]
     tasks = [
@@ -112,21 +103,16 @@ def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -
             for vm in starting
         ),
     ]
-    going = [each.seat.there(each.site) for each in seats]
-    queued, moves = queue_entries(
-        plan, [c.vm for c in creations], [*changed, *going], view.queue, opening
-    )
-    taken = [each for creation in creations for each in creation.allocations]
-    taken += [each for seat in seats for each in seat.allocations]
+    becoming = [*changed, *(each.there for each in seats)]
+    queued, moves = queue_entries(plan, [c.vm for c in creations], becoming, view.queue, opening)
+    taken = [part for each in creations for part in each.allocations]
+    taken += [part for each in seats for part in each.allocations]
     gpus, hosts = {each.gpu for each in taken}, {each.host for each in placed}
     return Reservation(
         operation=operation,
         tasks=tuple(tasks),
         vms=tuple(creation.vm for creation in creations),
-        changed_vms=(
-            *changed,
-            *(each.seat.moving(each.site) for each in seats),
-        ),
+        changed_vms=(*changed, *(each.moving for each in seats)),
         allocations=tuple(taken),
         layouts=layout_records(cut, view, operation.id) if cut else (),
         gpu_generations={gpu.id: gpu.generation for gpu in view.gpus if gpu.id in gpus},
@@ -136,44 +122,14 @@ def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SeatTask:
-    """A new seat with what is taken for it, and its task."""
-
-    seat: NewSeat
-    site: VmSite
-    allocations: tuple[Allocation, ...]
-    task: TaskRecord
-
-
-def new_seats(plan: Plan, view: LedgerView) -> Iterator[NewSeat]:
-    """The new seats of a plan."""
-    running = observed_domains(view).running
+def _creations(
+    plan: Plan, sites: VmSites, view: LedgerView, opening: OperationOpening
+) -> Iterator[VmCreation]:
     for action in plan.actions:
-        vm = action.record
-        if vm is not None and action.kind is ActionKind.CHANGE and _is_reseated(action):
-            runs = vm.running or (vm.host, vm.name) in running
-            yield NewSeat(vm=vm, placed=action.placed, runs=runs, spec=action.vm)
-
-
-def _is_reseated(action: Action) -> bool:
-    """Does the change need other GPU parts, CPUs, or disks?"""
-    record = action.record
-    return action.placed is not None or (record is not None and needs_disks(record.spec, action.vm))
-
-
-def _seat_task(
-    seat: NewSeat,
-    sites: VmSites,
-    view: LedgerView,
-    opening: OperationOpening,
-    operation: OperationRecord,
-) -> SeatTask:
-    new = seat_allocations(seat, sites, opening)
-    first = partition_steps(seat.placed, view) if seat.placed else ()
-    work = (*first, *seat_steps(seat, new, sites))
-    task = _task(opening, operation, RESEAT, seat.vm, work)
-    return SeatTask(seat, sites.site(seat.vm.host), new, task)
+        if action.kind is ActionKind.CREATE and action.placed is not None:
+            placed, site = action.placed, sites.site(action.host)
+            first = partition_steps(placed, view) if placed.partitions else ()
+            yield create(placed, site, opening, first)
 
 
 def delete_reservation(

@@ -14,6 +14,7 @@ from vgpumgr.engine.inventory.ledger_view import (
     named_hosts,
     observed_domains,
 )
+from vgpumgr.engine.migration.moves_within_host import state_to_move
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
@@ -21,11 +22,12 @@ from vgpumgr.engine.operations.operation_lifecycle import refuse_resting, until_
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.planning.automatic_layouts import with_layouts_of
 from vgpumgr.engine.planning.disk_images import absent, check_images
-from vgpumgr.engine.planning.new_seats import release_command
+from vgpumgr.engine.planning.new_seats import is_reseated, release_command
 from vgpumgr.engine.planning.vm_admission import no_placement, require_known
 from vgpumgr.engine.planning.vm_plan import (
     make_plan,
     refuse_impossible,
+    refuse_oversized,
     refuse_restart,
     refuse_unreached,
 )
@@ -55,6 +57,7 @@ def plan(context: EngineContext, desired: Sequence[VmSpec]) -> tuple[Plan, Ledge
     if booked:
         place = place_beside_bookings(place, ledger, now)
     planned, view = _with_looks(context, desired, place)
+    refuse_oversized(planned.actions, view.hosts)
     if planned.unplaced and context.stop.is_set():
         # Ctrl-C ends the solver of orders, too: that no place was found says nothing then.
         raise Interrupted("interrupted", why="nothing was changed yet")
@@ -188,6 +191,9 @@ def _refuse(
         refuse_unreached(action, seen.hosts)
     if not restart:
         refuse_restart(planned.actions)
+    for action in changes:
+        if action.record is not None and is_reseated(action):
+            state_to_move(context, action.record)
     starting = [each.record for each in planned.actions if each.kind is ActionKind.START]
     require_whole(view, [vm for vm in starting if vm is not None])
     if not partial:

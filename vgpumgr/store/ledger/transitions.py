@@ -194,12 +194,10 @@ def arrive(connection: Connection, stamp: Stamp, vm_id: str, task: str, *, arriv
     if going is None:
         return
     by_task = {"in_task": task, "in_vm": vm_id, **stamp.values}
-    if going.host == row.host and going.parts_stay:
-        pass
-    elif going.host == row.host:
-        _keep_one_place(connection, by_task, new=arrived)
-    else:
+    if going.host != row.host:
         _keep_only(connection, going.host if arrived else row.host, by_task)
+    elif not going.parts_stay:
+        _keep_one_place(connection, by_task, new=arrived)
     there: dict[str, object] = {
         "host": going.host,
         "numa_node": going.numa_node,
@@ -211,10 +209,12 @@ def arrive(connection: Connection, stamp: Stamp, vm_id: str, task: str, *, arriv
         there["volumes"] = dump(going.volumes)
     values = {"moving_to": None, **(there if arrived else {})}
     connection.execute(update(vm).where(vm.c.id == vm_id).values(**values))
-    connection.execute(_MOVED if arrived else _STAYED, by_task)
+    came = _MOVED if going.spec is None else _CHANGED
+    connection.execute(came if arrived else _STAYED, by_task)
 
 
 _MOVED, _STAYED = of_vms("vm.moved", _VM), of_vms("vm.stayed", _VM)
+_CHANGED = of_vms("vm.changed", _VM)
 
 
 def _given_back(*where: ColumnElement[bool]) -> tuple[Delete, StateChange]:

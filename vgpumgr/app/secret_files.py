@@ -77,6 +77,7 @@ class SecretFiles:
                 each.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._opened() as root:
             fcntl.flock(root, fcntl.LOCK_EX)
+            _inherit(root, self.root.parent.stat())
             yield
 
     @contextmanager
@@ -89,6 +90,7 @@ class SecretFiles:
             os.mkdir(path.parent.name, 0o700, dir_fd=root)
             os.fsync(root)
         with self._tenant(tenant) as folder:
+            _inherit(folder, self.root.stat())
             with suppress(FileNotFoundError):
                 _require_file(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
             _sweep(folder)
@@ -108,6 +110,12 @@ class SecretFiles:
         with self._opened() as root, _told(self.root / name):
             draft = _written(root, name, value)
             os.rename(draft, name, src_dir_fd=root, dst_dir_fd=root)
+            os.fsync(root)
+
+    def remove_own(self, name: str) -> None:
+        """No such file of ours in the root any more. Within ``locked``."""
+        with self._opened() as root, suppress(FileNotFoundError), _told(self.root / name):
+            os.unlink(name, dir_fd=root)
             os.fsync(root)
 
     def remove(self, tenant: str, name: str) -> bool:
@@ -216,6 +224,7 @@ def _written(folder: int, name: str, value: bytes) -> str:
     with os.fdopen(os.open(draft, _NEW, 0o600, dir_fd=folder), "wb") as file:
         try:
             os.fchmod(file.fileno(), 0o600)
+            _inherit(file.fileno(), os.fstat(folder))
             file.write(value)
             file.flush()
             os.fsync(file.fileno())
@@ -223,6 +232,12 @@ def _written(folder: int, name: str, value: bytes) -> str:
             os.unlink(draft, dir_fd=folder)
             raise
     return draft
+
+
+def _inherit(made: int, above: os.stat_result) -> None:
+    """Of what root makes, `serve` reads what is its own: the owner of the folder above."""
+    if os.geteuid() == 0:
+        os.fchown(made, above.st_uid, above.st_gid)
 
 
 def _names_in(folder: int) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from vgpumgr.app.secret_files import FLEET
+from vgpumgr.app.secret_files import FLEET, SecretFiles
 from vgpumgr.app.secret_store import SecretStore
 from vgpumgr.model.errors import NotFound, NotPermitted, UsageError
 from vgpumgr.model.role_binding import EVERY_TENANT
@@ -236,3 +236,15 @@ def test_what_is_no_file_is_refused_at_once(store: SecretStore, kind: str) -> No
         store.read("cad", "key")
     with pytest.raises(NotPermitted, match="is not used"):
         put(store)
+
+
+@pytest.mark.root
+def test_what_root_sets_is_the_state_folders_owners(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir(mode=0o700)
+    os.chown(state, 4242, 4242)
+    files = SecretFiles(state / "secrets")
+    with files.locked(), files.replacing("cad", "key", b"value"):
+        pass
+    made = [state / "secrets", state / "secrets/cad", state / "secrets/cad/key"]
+    assert {(each.stat().st_uid, each.stat().st_gid) for each in made} == {(4242, 4242)}

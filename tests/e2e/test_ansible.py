@@ -84,7 +84,7 @@ def test_a_vm_is_changed_stopped_and_started(
 ) -> None:
     desk = {**unix, "name": "life", "spec": SPEC}
     larger = {**desk, "spec": {**SPEC, "vcpus": 2}}
-    other = {**desk, "spec": {**SPEC, "gpus": [{"profile": "T4-2Q"}]}}
+    other = {**desk, "spec": {**SPEC, "cloud_init": {"user_data": "#cloud-config\n"}}}
     found = results(
         tmp_path,
         task(VM, {**desk, "state": "running"}),

@@ -13,20 +13,14 @@ from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.access import Done
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result
-from vgpumgr.endpoints.shapes import ItemList, Nothing, Time
+from vgpumgr.endpoints.shapes import ItemList, Name, Nothing, Time
 from vgpumgr.endpoints.tags import secret_tag
 from vgpumgr.model.errors import NotFound, UsageError
-from vgpumgr.model.role_binding import EVERY_TENANT
 from vgpumgr.model.secret import MAX_SECRET_BYTES, SecretRecord, SecretState, SecretValue, by_secret
-from vgpumgr.model.vm import NAME
 
 if TYPE_CHECKING:
     from vgpumgr.app.secret_store import SecretStore
 
-Tenant = Annotated[
-    str, ParameterLimits(min_length=1, max_length=63, pattern=f"^({NAME}|\\{EVERY_TENANT})$")
-]
-SecretName = Annotated[str, ParameterLimits(min_length=1, max_length=63, pattern=f"^{NAME}$")]
 Value = Annotated[str, ParameterLimits(min_length=1, max_length=MAX_SECRET_BYTES * 4 // 3 + 4)]
 Encoding = Literal["text", "base64"]
 Key = tuple[str, str]
@@ -88,8 +82,8 @@ def _item(
 class OneSecret:
     """A secret by its tenant and name."""
 
-    tenant: Tenant
-    name: SecretName
+    tenant: Name
+    name: Name
 
 
 def show_secret(context: CallContext, asked: OneSecret) -> Result[SecretItem]:
@@ -112,8 +106,8 @@ def _no_secret(name: str) -> NotFound:
 class NewSecret:
     """A secret and its value, as text or in base64; it is in no answer, record or log."""
 
-    tenant: Tenant
-    name: SecretName
+    tenant: Name
+    name: Name
     value: Value = field(repr=False)
     encoding: Encoding = "text"
 
@@ -143,8 +137,8 @@ def _value(asked: NewSecret) -> SecretValue:
 class SecretRemoval:
     """A secret that goes, with ``force`` even where something uses it."""
 
-    tenant: Tenant
-    name: SecretName
+    tenant: Name
+    name: Name
     force: bool = False
 
 

@@ -25,6 +25,26 @@ def test_a_reader_sees_a_change_as_it_is_committed(visitor: Visitor, cli: Cli) -
     assert visitor.go("/ask/vm.stop?names=desk-b") == 403
 
 
+def test_a_page_that_has_lost_a_change_is_read_again(visitor: Visitor, cli: Cli) -> None:
+    visitor.go("/map")
+    totals = visitor.page.locator("#totals")
+    before = totals.inner_text()
+    visitor.page.evaluate(_LOSE_ALL)
+    cli.ok("apply", "-f", cli.documents(vm("lost-a", "T4-8Q")))
+    expect(totals).not_to_have_text(before)
+    assert visitor.page.evaluate("window.lost") is None, "it was read again"
+    cli.ok("vm", "delete", "lost-a", "-y", "--force")
+    expect(totals).to_have_text(before)
+
+
+_LOSE_ALL = """() => {
+  window.lost = true;
+  document.getElementById("live").addEventListener("htmx:sse:before:message", (event) => {
+    if (!event.detail.message.event) event.preventDefault();
+  });
+}"""
+
+
 def test_a_vm_is_stopped_with_a_question_and_its_operation_is_watched(
     operator: Visitor, cli: Cli
 ) -> None:

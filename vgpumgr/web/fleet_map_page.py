@@ -14,7 +14,7 @@ from vgpumgr.access.permission import Permission
 from vgpumgr.model.errors import LoginRefused, VgpumgrError
 from vgpumgr.web.fleet_picture import FleetPicture, matching, models, totals
 from vgpumgr.web.html_answers import error_page, html
-from vgpumgr.web.live_routes import ALIVE, STREAM_HEADERS, ends, event
+from vgpumgr.web.live_routes import STREAM_HEADERS, ends, event
 from vgpumgr.web.page_call import PageCall
 from vgpumgr.web.page_routes import PageRoutes, to_login
 from vgpumgr.web.rendering import render
@@ -66,14 +66,15 @@ class FleetMapPage:
     async def _events(self, call: PageCall, words: Words, told: int) -> AsyncIterator[bytes]:
         seen, whole = await self._picture(call)
         before = matching(whole, words)
-        yield event(seen, "begun")
+        yield event(told, "begun")  # a listener that is cut off now has no more than that
         if seen != told:
+            told = seen
             yield event(
-                seen, "", await self._text(call, words, (-1, FleetPicture()), (seen, before))
+                told, "", await self._text(call, words, (-1, FleetPicture()), (seen, before))
             )
         async for end in ends(self._service, call.request, seen):
             if not end:
-                yield ALIVE
+                yield event(told, "alive", str(told))
                 continue
             try:
                 number, whole = await self._picture(call)
@@ -81,7 +82,8 @@ class FleetMapPage:
                 return  # the listener comes again
             shown = matching(whole, words)
             if text := await self._text(call, words, (seen, before), (number, shown)):
-                yield event(number, "", text)
+                told = number
+                yield event(told, "", text)
             seen, before = number, shown
             await asyncio.sleep(TOGETHER_S)
 

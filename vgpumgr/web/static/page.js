@@ -24,7 +24,19 @@ function isLost(yes) {
 if (live) {
   for (const name of ["htmx:sse:after:connection", "htmx:sse:after:message", "alive"])
     live.addEventListener(name, () => { heard = Date.now(); isLost(false); });
-  live.addEventListener("htmx:sse:error", () => isLost(true));
+  // What was not shown whole is asked for again, whole.
+  live.addEventListener("htmx:sse:error", (event) => {
+    if (event.detail?.connection) event.detail.connection.lastEventId = "";
+    isLost(true);
+  });
+  // A page that has not shown the last text that it was sent is read again.
+  let shown = new URLSearchParams(live.getAttribute("hx-sse:connect")?.split("?")[1]).get("after");
+  live.addEventListener("htmx:sse:after:message", (event) => {
+    if (!event.detail?.message?.event) shown = event.detail?.message?.id;
+  });
+  live.addEventListener("alive", (event) => {
+    if (event.detail?.data && event.detail.data !== shown) location.reload();
+  });
   live.addEventListener("htmx:sse:close", () => isLost(true));
   setInterval(() => {
     if (!document.hidden && Date.now() - heard > SILENT_MS) {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
 import paramiko
@@ -28,6 +29,15 @@ _PIECE = 64 << 10
 _LAST_WORDS_S = 1.0
 
 
+@contextlib.contextmanager
+def _breaks_as_os_errors() -> Iterator[None]:
+    """paramiko says EOFError or SSHException where a connection broke during a write."""
+    try:
+        yield
+    except (EOFError, paramiko.SSHException) as error:
+        raise ConnectionResetError(f"the connection broke: {error}") from error
+
+
 class ExecChannel:
     """One channel; :meth:`start` sends the command. ``done`` is called once, at close."""
 
@@ -42,7 +52,7 @@ class ExecChannel:
 
     def start(self) -> None:
         """Ask the host to run the command; HostUnreachable when it refused or said nothing."""
-        with DEADLINES.within(self._timeout_s, self._channel.close):
+        with DEADLINES.within(self._timeout_s, self._cut):
             try:
                 self._channel.exec_command(self._command)
             except (paramiko.SSHException, EOFError, OSError) as error:
@@ -53,7 +63,7 @@ class ExecChannel:
     def complete(self, stdin: bytes, timeout_s: float) -> CompletedProgram:
         """Run to the end; see ``runner.Runner``."""
         self.start()
-        with DEADLINES.within(timeout_s, self._channel.close) as deadline:
+        with DEADLINES.within(timeout_s, self._cut) as deadline:
             try:
                 out = self._exchange(stdin)
                 err = self._read_error()
@@ -91,27 +101,34 @@ class ExecChannel:
 
     def recv(self, size: int) -> bytes:
         """The next bytes of its output; none at its end. OSError when cut."""
-        return self._channel.recv(size)
+        with _breaks_as_os_errors():
+            return self._channel.recv(size)
 
     def sendall(self, data: bytes) -> None:
         """All of ``data`` to its input; OSError when it is gone."""
-        self._channel.sendall(data)
+        with _breaks_as_os_errors():
+            self._channel.sendall(data)
 
     def complaint(self) -> str:
         """What it wrote to stderr, after its output ended."""
         self._channel.settimeout(_LAST_WORDS_S)
         try:
-            return readable(self._read_error())
+            with _breaks_as_os_errors():
+                return readable(self._read_error())
         except OSError:
             return ""
 
     def close(self) -> None:
-        """End it; a second time does nothing."""
+        """End it; a second time does nothing, nor does a connection that is gone already."""
         with self._lock:
             done, self._done = self._done, None
         if done is not None:
-            self._channel.close()
+            self._cut()
             done()
+
+    def _cut(self) -> None:
+        with contextlib.suppress(OSError), _breaks_as_os_errors():
+            self._channel.close()
 
     def __enter__(self) -> ExecChannel:
         return self

@@ -54,6 +54,8 @@ def _facts(facts: HostFacts, own_vms: Collection[str]) -> HostFacts:
         pools=tuple(replace(each, path="") for each in facts.pools),
         networks=facts.networks,
         bridges=facts.bridges,
+        filters=facts.filters,
+        features=facts.features,
         cpu_model=facts.cpu_model,
         hugepage_kib=facts.hugepage_kib,
         stopping=facts.stopping,

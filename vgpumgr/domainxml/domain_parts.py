@@ -13,7 +13,7 @@ from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.model.formats import exact_size
 
 # Devices beside disks, NICs and hostdevs that libvirt never adds by itself.
-_OTHERS = ("graphics", "filesystem", "redirdev", "shmem", "smartcard", "tpm", "vsock")
+_OTHERS = ("graphics", "filesystem", "redirdev", "shmem", "smartcard", "vsock")
 _SOURCES = ("file", "dev", "volume", "name", "dir")
 _QEMU_ARGUMENTS = "{http://libvirt.org/schemas/domain/qemu/1.0}commandline"
 
@@ -68,6 +68,8 @@ def _tuning(domain: etree._Element) -> Iterator[tuple[str, str]]:
     if pins := list(_pins(domain)):
         text = ", ".join(f"{pin.get('vcpu')} on {pin.get('cpuset')}" for pin in pins)
         yield "CPU pinning", text
+    if shares := (domain.findtext("cputune/shares") or "").strip():
+        yield "CPU shares", shares
     for key in optional_devices(domain):
         yield key, "yes"
     if (arguments := domain.find(_QEMU_ARGUMENTS)) is not None:
@@ -112,14 +114,35 @@ def _devices(domain: etree._Element) -> Iterator[tuple[str, str]]:
 def _disk(disk: etree._Element) -> str:
     where = next(filter(None, (_get(disk, "source", name) for name in _SOURCES)), "")
     kind = "CD-ROM, " if disk.get("device") == "cdrom" else ""
-    return f"{where or 'empty'} ({kind}{_get(disk, 'driver', 'type') or 'raw'})"
+    said = f"{kind}{_get(disk, 'driver', 'type') or 'raw'}"
+    return f"{where or 'empty'} ({', '.join([said, *_disk_tuning(disk)])})"
+
+
+def _disk_tuning(disk: etree._Element) -> Iterator[str]:
+    if cache := _get(disk, "driver", "cache"):
+        yield f"cache {cache}"
+    if serial := (disk.findtext("serial") or "").strip():
+        yield f"serial {serial}"
+    for limit in disk.iterfind("iotune/*"):
+        yield f"{limit.tag} {(limit.text or '').strip()}"
 
 
 def _nic(nic: etree._Element) -> str:
     for name in ("network", "bridge", "dev"):
         if said := _get(nic, "source", name):
-            return f"{name} {said}"
+            return ", ".join([f"{name} {said}", *_nic_tuning(nic)])
     return nic.get("type", "")
+
+
+def _nic_tuning(nic: etree._Element) -> Iterator[str]:
+    if (model := _get(nic, "model", "type")) not in {"", "virtio"}:
+        yield f"model {model}"
+    if vlan := _get(nic, "vlan/tag", "id"):
+        yield f"vlan {vlan}"
+    if named := _get(nic, "filterref", "filter"):
+        yield f"filter {named}"
+    for limit in nic.iterfind("bandwidth/*"):
+        yield f"{limit.tag} {limit.get('average', '')} KiB/s"
 
 
 def _hostdev(hostdev: etree._Element) -> str:

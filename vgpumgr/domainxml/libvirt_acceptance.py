@@ -21,6 +21,7 @@ _SINCE = {
     "watchdog itco": (9, 1, 0),
     "vendor driver of a VF": (9, 7, 0),
     "hostdev pci display": (10, 3, 0),
+    "vlan on a bridge": (11, 0, 0),
 }
 
 

@@ -12,11 +12,15 @@ from vgpumgr.domainxml import domain_numa, ownership
 from vgpumgr.domainxml.libvirt_acceptance import knows
 from vgpumgr.domainxml.xml_tree import XmlTree, template
 from vgpumgr.model.domain import (
+    LIKE_HOST,
+    PASSED_CPU,
+    DiskTuning,
     DomainDisk,
     DomainNic,
     DomainPlan,
     Hostdev,
     MdevHostdev,
+    NicTuning,
     PciHostdev,
     VolumePlan,
 )
@@ -30,11 +34,25 @@ def disk_element(plan: DomainDisk) -> XmlTree:
     tree.set("driver/@type", plan.format)
     tree.set("source/@file", plan.path)
     tree.set("target/@dev", plan.target)
+    _tune_disk(tree, plan.tuning)
     return tree
 
 
+def _tune_disk(tree: XmlTree, tuning: DiskTuning) -> None:
+    if tuning.cache:
+        tree.set("driver/@cache", tuning.cache)
+    if tuning.serial:
+        tree.add("", "serial", tuning.serial)
+    limits = {"total_bytes_sec": tuning.bytes_s, "total_iops_sec": tuning.iops}
+    if any(limits.values()):
+        tree.add("", "iotune")
+    for name, limit in limits.items():
+        if limit:
+            tree.add("iotune", name, limit)
+
+
 def nic_element(plan: DomainNic) -> XmlTree:
-    """A virtio NIC; ValueError unless exactly one of network and bridge is given."""
+    """A NIC; ValueError unless exactly one of network and bridge is given."""
     if (plan.network is None) == (plan.bridge is None):
         raise ValueError(f"NIC {plan.mac}: exactly one of network and bridge")
     if plan.network is not None:
@@ -44,7 +62,23 @@ def nic_element(plan: DomainNic) -> XmlTree:
         tree = template("domain/nic-bridge")
         tree.set("source/@bridge", plan.bridge or "")
     tree.set("mac/@address", plan.mac.lower())
+    _tune_nic(tree, plan.tuning)
     return tree
+
+
+def _tune_nic(tree: XmlTree, tuning: NicTuning) -> None:
+    tree.set("model/@type", tuning.model)
+    if tuning.vlan:
+        tree.add("", "vlan")
+        tree.add("vlan", "tag", id=tuning.vlan)
+    if tuning.filter:
+        tree.add("", "filterref", filter=tuning.filter)
+    limits = {"inbound": tuning.inbound_kib_s, "outbound": tuning.outbound_kib_s}
+    if any(limits.values()):
+        tree.add("", "bandwidth")
+    for way, limit in limits.items():
+        if limit:
+            tree.add("bandwidth", way, average=limit)
 
 
 def hostdev_elements(plans: Sequence[Hostdev], libvirt: str) -> Iterator[XmlTree]:
@@ -124,6 +158,7 @@ class OptionalDevice:
 
 _OPTIONAL = (
     OptionalDevice(key="agent", path="devices/channel/target[@name='org.qemu.guest_agent.0']"),
+    OptionalDevice(key="tpm", path="devices/tpm"),
     OptionalDevice(key="audio", path="devices/sound", since={"audio": "audio backend"}),
 )
 OPTIONAL_DEVICES = tuple(each.key for each in _OPTIONAL)
@@ -205,6 +240,7 @@ def _check(plan: DomainPlan) -> None:
         "its NUMA cells are not all of it": not _adds_up(plan),
         f"display on {displays} vGPUs: at most one": displays > 1,
         "a display on a vGPU needs graphics": displays > 0 and not plan.graphics,
+        "secure boot takes UEFI": plan.secure_boot and plan.firmware != "uefi",
         "a function follows one that is not there": not _followed(plan) <= _addresses(plan),
     }
     for problem, found in problems.items():
@@ -241,12 +277,30 @@ def _memory(tree: XmlTree, plan: DomainPlan) -> None:
 def _cpu(tree: XmlTree, plan: DomainPlan, libvirt: str) -> None:
     tree.set("vcpu", plan.vcpus)
     tree.set("cpu/topology/@cores", plan.vcpus)
+    _cpu_model(tree, plan.cpu_model)
     if plan.accelerator == "tcg":
         tree.set("@type", "qemu")
         _emulated_cpu(tree, libvirt)
     if plan.seat and len(plan.seat.shares) > 1:
         domain_numa.add_cells(tree.root, plan.seat.shares)
     domain_numa.seat_domain(tree.root, plan.seat, plan.cpus)
+    if plan.cpu_shares is not None:
+        _weigh(tree, plan.cpu_shares)
+
+
+def _cpu_model(tree: XmlTree, model: str) -> None:
+    if model in {PASSED_CPU, LIKE_HOST}:
+        tree.set("cpu/@mode", model)
+        return
+    tree.set("cpu/@mode", "custom")
+    tree.set("cpu/@match", "exact")
+    tree.add("cpu", "model", model, fallback="forbid")
+
+
+def _weigh(tree: XmlTree, shares: int) -> None:
+    if tree.root.find("cputune") is None:
+        tree.add("", "cputune")
+    tree.add("cputune", "shares", shares)
 
 
 def _emulated_cpu(tree: XmlTree, libvirt: str) -> None:
@@ -261,6 +315,10 @@ def _emulated_cpu(tree: XmlTree, libvirt: str) -> None:
 def _firmware(tree: XmlTree, plan: DomainPlan, libvirt: str) -> None:
     if plan.firmware == "bios":
         tree.drop("os/@firmware")
+    if plan.secure_boot:
+        tree.set("os/firmware/feature[@name='secure-boot']/@enabled", "yes")
+        tree.add("os/firmware", "feature", enabled="yes", name="enrolled-keys")
+        tree.add("features", "smm", state="on")
     if plan.firmware == "bios" or not knows(libvirt, "os/firmware/feature"):
         tree.drop("os/firmware")
 
@@ -276,7 +334,8 @@ def _pci_window(tree: XmlTree, plan: DomainPlan, libvirt: str) -> None:
         tree.set(f"{root}/pcihole64", plan.mmio64_mib * 1024)
     else:
         tree.drop(f"{root}/pcihole64")
-    passthrough = plan.accelerator == "kvm" and knows(libvirt, "cpu/maxphysaddr")
+    passed = plan.accelerator == "kvm" and plan.cpu_model == PASSED_CPU
+    passthrough = passed and knows(libvirt, "cpu/maxphysaddr")
     if plan.mmio64_mib <= 0 or not passthrough:
         tree.drop("cpu/maxphysaddr")
 

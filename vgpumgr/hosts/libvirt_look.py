@@ -35,6 +35,9 @@ class LibvirtLike(Protocol):
     def networks(self) -> tuple[str, ...]:
         """The names of libvirt's networks."""
 
+    def filters(self) -> tuple[str, ...]:
+        """The names of libvirt's network filters."""
+
     def versions(self) -> tuple[str, str]:
         """Versions of libvirt and of its hypervisor."""
 
@@ -103,6 +106,7 @@ class LibvirtLooks:
             domains=libvirt.domains.list(),
             pools=libvirt.storage.pools(),
             networks=libvirt.networks(),
+            filters=libvirt.filters(),
             version=libvirt.versions()[0],
         )
         lists.check(self._host)

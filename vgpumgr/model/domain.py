@@ -20,6 +20,9 @@ class DomainState(StrEnum):
 # The states of a domain that runs no guest.
 OFF = frozenset({DomainState.SHUTOFF, DomainState.CRASHED})
 
+PASSED_CPU, LIKE_HOST = "host-passthrough", "host-model"
+"""The host's own CPU, or one that libvirt makes as much like it as others can have, too."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
@@ -93,22 +96,57 @@ Hostdev = MdevHostdev | PciHostdev
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiskTuning:
+    """How a guest uses a disk: QEMU's ``cache`` mode (empty: its own choice), the ``serial`` that
+    the guest sees, and limits on requests and bytes a second, both directions together.
+    """
+
+    cache: str = ""
+    serial: str = ""
+    iops: int | None = None
+    bytes_s: int | None = None
+
+
+UNTUNED_DISK = DiskTuning()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NicTuning:
+    """How a NIC is joined to its network: the ``model`` that the guest sees, a ``vlan`` tag, one of
+    libvirt's network filters, and limits in KiB a second towards the guest (in) and from it (out).
+    """
+
+    model: str = "virtio"
+    vlan: int | None = None
+    filter: str = ""
+    inbound_kib_s: int | None = None
+    outbound_kib_s: int | None = None
+
+
+PLAIN_NIC = NicTuning()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DomainDisk:
-    """One disk: a volume's path and its *declared* format; never probed."""
+    """One disk: a volume's path and its *declared* format; never probed. ``tuning`` does
+    not change its volume.
+    """
 
     path: str
     format: str
     target: str
     cdrom: bool = False
+    tuning: DiskTuning = UNTUNED_DISK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainNic:
-    """One virtio NIC on a libvirt network or a host bridge (exactly one of the two)."""
+    """One NIC on a libvirt network or a host bridge (exactly one of the two)."""
 
     mac: str
     network: str | None = None
     bridge: str | None = None
+    tuning: NicTuning = PLAIN_NIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +202,9 @@ class DomainPlan:
     cpus: tuple[int, ...] = ()
     seat: NumaSeat | None = None
     hugepage_kib: int | None = None
+    secure_boot: bool = False
+    cpu_model: str = PASSED_CPU
+    cpu_shares: int | None = None
     mmio64_mib: int = 0
     ownership: Ownership
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -130,6 +130,14 @@ class StoragePool:
     active: bool = True
 
 
+class MachineFeature(StrEnum):
+    """What a VM may ask of its machine, and not every host's libvirt can make."""
+
+    TPM = "tpm"  # an emulated TPM 2.0: swtpm is installed there
+    SECURE_BOOT = "secure-boot"  # a UEFI firmware that starts signed systems alone
+    BRIDGE_VLAN = "bridge-vlan"  # a VLAN tag on a port of a plain Linux bridge (libvirt 11.0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownPart:
     """A part of a probe that could not be read, and why."""
@@ -173,7 +181,8 @@ class HostFacts:
 
     ``stopping``: it is being shut down, and powers its guests off. ``fabric`` is None where no
     Fabric Manager answers in a mode that has partitions. ``hugepage_kib`` is the size of a huge
-    page where none is named, None where the host does not tell. ``epochs`` are
+    page where none is named, None where the host does not tell. ``filters`` are libvirt's network
+    filters, ``features`` those of :class:`MachineFeature` that a VM can have there. ``epochs`` are
     the highest that the host has seen of each fleet's controllers, None where that was not read;
     ``epoch`` is what a helper said that kept one for all fleets. They are what the host remembers
     of us, not how it is, so two probes that differ in them alone are equal.
@@ -195,6 +204,8 @@ class HostFacts:
     pools: tuple[StoragePool, ...] = ()
     networks: tuple[str, ...] = ()
     bridges: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
     foreign_mdev_definitions: tuple[str, ...] = ()
     cpu_model: str = ""
     hugepage_kib: int | None = None

@@ -36,6 +36,7 @@ class SimHost:
 
     ``fabric`` names the NVSwitch board (``HGX-H100-8``) whose Fabric Manager runs in shared mode.
     Other hosts send it running VMs by its name; ``tls`` False: it has no certificates for that.
+    ``tpm``: swtpm is installed there, ``secure_boot``: so is a firmware that can do that.
     ``shared_pools`` are those of its ``pools`` whose volumes other hosts with that pool see too.
     """
 
@@ -53,6 +54,9 @@ class SimHost:
     shared_pools: tuple[str, ...] = ()
     networks: tuple[str, ...] = ("default",)
     bridges: tuple[str, ...] = ("br0",)
+    filters: tuple[str, ...] = ("clean-traffic", "no-mac-spoofing")
+    tpm: bool = True
+    secure_boot: bool = True
     images: tuple[str, ...] = ("debian-12.qcow2",)
     cpu_model: str = "AMD EPYC 7763 64-Core Processor"
     tls: bool = True

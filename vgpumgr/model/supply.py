@@ -180,6 +180,7 @@ class HostSupply:
     """One host as placement sees it. ``blocked`` is a sentence when it takes no VM.
 
     Where ``partitions`` are listed, the whole GPUs of one VM must be exactly one of them.
+    ``filters`` are libvirt's network filters, ``features`` what machines can have there.
     ``images`` are those that the fleet keeps, and bare volumes that were looked for: by the name of
     their volumes the storage pools here that have a copy. ``vcpus`` and ``memory_mib`` are what it
     offers when nothing is on it; 0 where not known.
@@ -194,6 +195,8 @@ class HostSupply:
     vm_labels: tuple[Mapping[str, str], ...] = ()
     networks: tuple[str, ...] = ()
     bridges: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
     pools: Mapping[str, int] = field(default_factory=dict)
     images: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     partitions: tuple[PartitionSupply, ...] = ()

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
+from vgpumgr.model.domain import PASSED_CPU, PLAIN_NIC, UNTUNED_DISK, DiskTuning, NicTuning
+
 PRIORITIES: Mapping[str, int] = {"high": 100, "normal": 0, "low": -100}
 """Classes of priority by name; any other number is allowed, more comes first."""
 
@@ -132,14 +134,19 @@ class DiskSpec:
     image: str | None = None
     image_format: str = "qcow2"
     format: str = "qcow2"
+    tuning: DiskTuning = UNTUNED_DISK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NicSpec:
-    """A NIC on a host bridge or a libvirt network: exactly one of the two."""
+    """A NIC on a host bridge or a libvirt network: exactly one of the two. An empty ``mac`` is one
+    that follows from the VM's id.
+    """
 
     bridge: str | None = None
     network: str | None = None
+    mac: str = ""
+    tuning: NicTuning = PLAIN_NIC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,6 +211,9 @@ class VmSpec:
 
     ``display`` is a screen that its first vGPU shows, ``console`` one of an emulated adapter.
     ``agent``: a guest agent answers in it, over a channel of its own. ``audio``: a sound card.
+    ``tpm``: an emulated TPM 2.0, whose state stays with the VM. ``cpu_model``: the host's own CPU
+    (``host-passthrough``), ``host-model``, or one of libvirt's by name. ``cpu_shares`` is its
+    weight (cgroups) where VMs want more CPU than there is, None: libvirt's default.
     """
 
     name: str = field(metadata=_NEW_VM)
@@ -218,6 +228,10 @@ class VmSpec:
     console: bool = field(default=False, metadata=_DEFINITION)
     agent: bool = field(default=False, metadata=_DEFINITION)
     audio: bool = field(default=False, metadata=_DEFINITION)
+    tpm: bool = field(default=False, metadata=_DEFINITION)
+    secure_boot: bool = field(default=False, metadata=_NEW_VM)
+    cpu_model: str = field(default=PASSED_CPU, metadata=_DEFINITION)
+    cpu_shares: int | None = field(default=None, metadata=_DEFINITION)
     autostart: bool = field(default=False, metadata=_FLAG)
     pin_cpus: bool = field(default=False, metadata=_SEAT)
     numa: NumaPolicy = field(default=NumaPolicy.PREFER, metadata=_SEAT)

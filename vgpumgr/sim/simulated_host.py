@@ -38,7 +38,9 @@ from vgpumgr.sim.sim_system import SimSystem
 _PROBE = "probe"
 # What changes nothing that a probe shows. ``kvm_probe`` writes its verdict down.
 _LOOKS = frozenset(name for name, verb in VERBS.items() if not verb.changes) - {"kvm_probe"}
-_LIBVIRT_LOOKS = frozenset({"list", "look", "xml", "pools", "networks", "versions", "volumes"})
+_LIBVIRT_LOOKS = frozenset(
+    {"list", "look", "xml", "pools", "networks", "filters", "versions", "volumes"}
+)
 _LIBVIRT_LOOKS |= {"guest", "progress", "kept_beside", "live_xml", "cpu_fits"}
 RESTORE_UNIT = f"/etc/systemd/system/{RESTORE}"
 
@@ -111,6 +113,10 @@ class SimulatedHost:
     def networks(self) -> tuple[str, ...]:
         """libvirt's networks."""
         return self.host.networks
+
+    def filters(self) -> tuple[str, ...]:
+        """libvirt's network filters."""
+        return self.host.filters
 
     def versions(self) -> tuple[str, str]:
         """The libvirt and QEMU it declares."""

@@ -34,6 +34,20 @@ _MACHINE = {
     ),
     "agent": Key("A channel for `qemu-guest-agent`, which the image must contain.", "agent: true"),
     "audio": Key("A sound card, which a viewer of the VM's screen can play.", "audio: true"),
+    "tpm": Key("An emulated TPM 2.0; its state stays with the VM.", "tpm: true"),
+    "secure_boot": Key(
+        "A firmware that starts signed systems alone; a VM cannot change it later.",
+        "secure_boot: true",
+    ),
+    "cpu_model": Key(
+        "The CPU that the guest sees: `host-passthrough`, `host-model`, or a model of libvirt's.",
+        "cpu_model: EPYC-Milan",
+    ),
+    "cpu_shares": Key(
+        "The VM's weight where VMs want more CPU than there is; libvirt's default is 1024 or 100.",
+        "cpu_shares: 2048",
+        "shares",
+    ),
     "affinity": Key(
         "The hosts that the VM may run on, and the VMs that share them.",
         "affinity: {hosts: [gpu-a, gpu-b]}",
@@ -131,11 +145,54 @@ _DISK = {
         "The format of the disk; an overlay is always qcow2.",
         "disks: [{size: 20GiB, format: raw}]",
     ),
+    "cache": Key(
+        "QEMU's cache mode for the disk; left out, it is QEMU's own choice.",
+        "disks: [{size: 20GiB, cache: none}]",
+    ),
+    "serial": Key(
+        "The serial number that the guest sees.", "disks: [{size: 20GiB, serial: DATA-1}]"
+    ),
+    "iops": Key(
+        "The most requests per second, reads and writes together.",
+        "disks: [{size: 20GiB, iops: 500}]",
+        "requests per second",
+    ),
+    "bandwidth": Key(
+        "The most bytes per second, reads and writes together.",
+        "disks: [{size: 20GiB, bandwidth: 200MiB}]",
+    ),
 }
 
 _NIC = {
     "bridge": Key("A bridge of the host.", "networks: [{bridge: br0}]"),
     "network": Key("A libvirt network of the host.", "networks: [{network: default}]"),
+    "model": Key(
+        "The NIC that the guest sees; e1000e is for systems without virtio drivers.",
+        "networks: [{bridge: br0, model: e1000e}]",
+    ),
+    "vlan": Key(
+        "The VLAN of the NIC's port on the bridge, which takes libvirt 11.",
+        "networks: [{bridge: br0, vlan: 120}]",
+        "tag",
+    ),
+    "filter": Key(
+        "A network filter of the host's libvirt, against spoofed addresses say.",
+        "networks: [{bridge: br0, filter: clean-traffic}]",
+    ),
+    "inbound": Key(
+        "The most bytes per second towards the VM.", "networks: [{bridge: br0, inbound: 100MiB}]"
+    ),
+    "outbound": Key(
+        "The most bytes per second from the VM.", "networks: [{bridge: br0, outbound: 10MiB}]"
+    ),
+}
+
+_OWN_NIC = {
+    **_NIC,
+    "mac": Key(
+        "The NIC's MAC address; left out, it follows from the VM's id and stays.",
+        'networks: [{bridge: br0, mac: "52:54:00:12:34:56"}]',
+    ),
 }
 
 _CLOUD_INIT = {
@@ -382,6 +439,7 @@ WORKLOAD_KEYS: Mapping[str, Mapping[str, Key]] = {
     "GpuModel": _GPU,
     "DiskModel": _DISK,
     "NicModel": _NIC,
+    "OwnNicModel": _OWN_NIC,
     "CloudInitModel": _CLOUD_INIT,
     "AffinityModel": _AFFINITY,
     "QueueModel": _QUEUE,

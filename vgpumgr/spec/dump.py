@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 from vgpumgr.model.codec import to_plain
+from vgpumgr.model.domain import PLAIN_NIC, UNTUNED_DISK
 from vgpumgr.model.layout import VFS_MAX, InstanceGoal, LayoutRule, LayoutSpec
 from vgpumgr.model.vm import Affinity, CloudInit, DiskSpec, GpuRequest, NicSpec, Terms, VmSpec
 from vgpumgr.spec.fields import API_VERSION, duration
@@ -29,7 +31,7 @@ def vm_document(spec: VmSpec) -> dict[str, Any]:
         "vcpus": spec.vcpus,
         "memory": _size(spec.memory_mib << 20),
         "disks": [_disk(each) for each in spec.disks],
-        "networks": [_given(each, NicSpec()) for each in spec.nics],
+        "networks": [_nic(each) for each in spec.nics],
         "hugepages": _size(spec.hugepage_kib << 10) if spec.hugepage_kib else None,
         "affinity": _given(spec.affinity, Affinity()),
     }
@@ -102,9 +104,21 @@ def _gpu(gpu: GpuRequest) -> dict[str, Any]:
 
 
 def _disk(disk: DiskSpec) -> dict[str, Any]:
-    given = _given(disk, DiskSpec())
+    given = _given(replace(disk, tuning=UNTUNED_DISK), DiskSpec())
     size = given.pop("size_bytes", None)
-    return {**({"size": _size(size)} if size else {}), **given}
+    tuning = _given(disk.tuning, UNTUNED_DISK)
+    if limit := tuning.pop("bytes_s", None):
+        tuning["bandwidth"] = _size(limit)
+    return {**({"size": _size(size)} if size else {}), **given, **tuning}
+
+
+def _nic(nic: NicSpec) -> dict[str, Any]:
+    given = _given(replace(nic, tuning=PLAIN_NIC), NicSpec())
+    tuning = _given(nic.tuning, PLAIN_NIC)
+    for way in ("inbound", "outbound"):
+        if limit := tuning.pop(f"{way}_kib_s", None):
+            tuning[way] = _size(limit << 10)
+    return given | tuning
 
 
 def _given(value: object, default: object) -> dict[str, Any]:

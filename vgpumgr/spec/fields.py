@@ -99,6 +99,13 @@ def _bandwidth(text: str) -> str:
     return text
 
 
+def _rate(text: str) -> str:
+    size = parse_bytes(text)
+    if not KIB <= size <= TIB or size % KIB:
+        refuse("must be from 1KiB to 1TiB (per second), in whole KiB")
+    return text
+
+
 def _disk_size(text: str) -> str:
     if not MIB <= parse_bytes(text) <= 1024 * TIB:
         refuse("must be from 1MiB to 1024TiB")
@@ -163,6 +170,7 @@ Labels = Annotated[dict[LabelKey, Line], Field(max_length=64)]
 
 Memory = Annotated[str, BeforeValidator(_with_unit), AfterValidator(_memory), _describe]
 Bandwidth = Annotated[str, BeforeValidator(_with_unit), AfterValidator(_bandwidth), _describe]
+Rate = Annotated[str, BeforeValidator(_with_unit), AfterValidator(_rate), _describe]
 DiskSize = Annotated[str, BeforeValidator(_with_unit), AfterValidator(_disk_size), _describe]
 Hugepages = Annotated[
     str,

@@ -105,6 +105,9 @@ class SimHostModel(Strict):
     shared_pools: list[ObjectName] = Field(default=list(_DEFAULT.shared_pools), max_length=64)
     networks: list[ObjectName] = Field(default=list(_DEFAULT.networks), max_length=64)
     bridges: list[Bridge] = Field(default=list(_DEFAULT.bridges), max_length=64)
+    filters: list[ObjectName] = Field(default=list(_DEFAULT.filters), max_length=64)
+    tpm: bool = _DEFAULT.tpm
+    secure_boot: bool = _DEFAULT.secure_boot
     images: list[ObjectName] = Field(default=list(_DEFAULT.images), max_length=64)
     cpu_model: Line = _DEFAULT.cpu_model
     tls: bool = _DEFAULT.tls
@@ -152,6 +155,9 @@ class SimHostModel(Strict):
             shared_pools=tuple(self.shared_pools),
             networks=tuple(self.networks),
             bridges=tuple(self.bridges),
+            filters=tuple(self.filters),
+            tpm=self.tpm,
+            secure_boot=self.secure_boot,
             images=tuple(self.images),
             cpu_model=self.cpu_model,
             tls=self.tls,

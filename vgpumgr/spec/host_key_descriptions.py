@@ -119,6 +119,14 @@ _SIM_HOST = {
         "The libvirt networks of the host.", "hosts: [{name: t4, networks: [default, lab]}]"
     ),
     "bridges": Key("The bridges of the host.", "hosts: [{name: t4, bridges: [br0, br1]}]"),
+    "filters": Key(
+        "The network filters of the host's libvirt.",
+        "hosts: [{name: t4, filters: [clean-traffic]}]",
+    ),
+    "tpm": Key("Whether VMs on the host can have a TPM.", "hosts: [{name: t4, tpm: false}]"),
+    "secure_boot": Key(
+        "Whether VMs on the host can have secure boot.", "hosts: [{name: t4, secure_boot: false}]"
+    ),
     "images": Key(
         "The volumes that the storage pools hold at the start.",
         "hosts: [{name: t4, images: [debian-12.qcow2]}]",

@@ -35,9 +35,9 @@ from vgpumgr.spec.fields import (
     refuse,
     seconds,
 )
+from vgpumgr.spec.vm_devices import DiskModel, NicModel
 from vgpumgr.spec.vm_document import (
     MAX_GPUS,
-    DiskModel,
     GpuModel,
     MachineModel,
     Priority,
@@ -233,6 +233,7 @@ class PoolModel(MachineModel):
     storage_pool: ObjectName = "default"
     gpus: list[GpuModel] = Field(min_length=1, max_length=MAX_GPUS)
     disks: list[DiskModel] = Field(default=[], max_length=15)
+    networks: list[NicModel] = Field(default=[], max_length=16)
     names: NamePattern | None = None
     assignment: Literal["floating", "dedicated"] = "floating"
     entitlement: EntitlementModel
@@ -305,7 +306,7 @@ class PoolModel(MachineModel):
             mode=DiskMode.OVERLAY,
             image=self.image,
         )
-        vm = self.spec()
+        vm = self.spec(self.networks)
         return replace(vm, disks=(system, *vm.disks))
 
 

@@ -16,6 +16,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from vgpumgr import catalog
+from vgpumgr.model.domain import PASSED_CPU
 from vgpumgr.model.formats import TEMPLATE_NAMES, fill_template, parse_bytes, parse_mib
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
 from vgpumgr.model.vm import (
@@ -23,10 +24,7 @@ from vgpumgr.model.vm import (
     SWITCHES,
     Affinity,
     CloudInit,
-    DiskMode,
-    DiskSpec,
     GpuRequest,
-    NicSpec,
     NumaPolicy,
     PlacementPolicy,
     Terms,
@@ -34,8 +32,6 @@ from vgpumgr.model.vm import (
 )
 from vgpumgr.spec.fields import (
     MAX_REPLICAS,
-    Bridge,
-    DiskSize,
     Duration,
     Hugepages,
     Labels,
@@ -49,8 +45,10 @@ from vgpumgr.spec.fields import (
     replica_names,
     seconds,
 )
+from vgpumgr.spec.vm_devices import DiskModel, NicModel, OwnNicModel
 
 MAX_GPUS = 16
+CPU_MODEL = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 _ANY = "any"
 # A whole GPU and a plain VF are no vGPU: they have neither a display nor a limiter of the host's.
 _NO_VGPU = {"passthrough", "pci-vf"}
@@ -186,66 +184,6 @@ QueueField = Annotated[
 ]
 
 
-class DiskModel(Strict):
-    """One disk: fresh, or from an image of the storage pool."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "if": {"properties": {"mode": {"enum": ["copy", "overlay"]}}, "required": ["mode"]},
-            "then": {"required": ["image"]},
-            "else": {"required": ["size"], "properties": {"image": {"type": "null"}}},
-        }
-    )
-
-    size: DiskSize | None = None
-    pool: ObjectName = "default"
-    mode: Literal["fresh", "copy", "overlay"] = "fresh"
-    image: ObjectName | None = None
-    image_format: Literal["qcow2", "raw"] = "qcow2"
-    format: Literal["qcow2", "raw"] = "qcow2"
-
-    @model_validator(mode="after")
-    def _consistent(self) -> DiskModel:
-        if self.mode == "fresh":
-            if self.image is not None:
-                refuse("a fresh disk has no image: add mode: copy or mode: overlay", "image")
-            if self.size is None:
-                refuse("a fresh disk needs a size, like 20GiB")
-        elif self.image is None:
-            refuse(f"mode: {self.mode} needs an image: like cad@12, or a volume of the pool")
-        if self.mode == "overlay" and self.format != "qcow2":
-            refuse("an overlay is always qcow2", "format")
-        return self
-
-    def value(self) -> DiskSpec:
-        """The disk in the model's words."""
-        return DiskSpec(
-            pool=self.pool,
-            size_bytes=parse_bytes(self.size) if self.size else 0,
-            mode=DiskMode(self.mode),
-            image=self.image,
-            image_format=self.image_format,
-            format=self.format,
-        )
-
-
-class NicModel(Strict):
-    """A NIC on a host bridge or on a libvirt network."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": ["bridge"]}, {"required": ["network"]}]}
-    )
-
-    bridge: Bridge | None = None
-    network: ObjectName | None = None
-
-    @model_validator(mode="after")
-    def _one_of_two(self) -> NicModel:
-        if (self.bridge is None) == (self.network is None):
-            refuse("needs exactly one of bridge and network")
-        return self
-
-
 class CloudInitModel(Strict):
     """Files of a NoCloud seed, as text; with ``template`` they may have ``{{ name }}`` in them."""
 
@@ -291,21 +229,29 @@ class MachineModel(Strict):
     vcpus: int = Field(default=2, ge=1, le=512)
     memory: Memory = "4GiB"
     disks: list[DiskModel] = Field(default=[], max_length=16)
-    networks: list[NicModel] = Field(default=[], max_length=16)
     cloud_init: CloudInitModel | None = None
     firmware: Literal["uefi", "bios"] = "uefi"
     display: bool = False
     console: bool = False
     agent: bool = False
     audio: bool = False
+    tpm: bool = False
+    secure_boot: bool = False
+    cpu_model: Annotated[Line, Field(pattern=CPU_MODEL)] = PASSED_CPU
+    cpu_shares: int | None = Field(default=None, ge=2, le=262144)
     affinity: AffinityModel = AffinityModel()
     policy: Policy | None = None
     labels: Labels = Field(default={})
     tenant: Name = "default"
 
-    def spec(self, **more: Any) -> VmSpec:
+    @model_validator(mode="after")
+    def _signed(self) -> MachineModel:
+        if self.secure_boot and self.firmware != "uefi":
+            refuse("only UEFI has it: leave firmware out", "secure_boot")
+        return self
+
+    def spec(self, networks: Sequence[NicModel], **more: Any) -> VmSpec:
         """The VM in the model's words, with what documents of one kind alone say as ``more``."""
-        nics = tuple(NicSpec(bridge=each.bridge, network=each.network) for each in self.networks)
         switches = type(self).model_fields.keys() & SWITCHES
         return VmSpec(
             name=self.name,
@@ -313,9 +259,11 @@ class MachineModel(Strict):
             memory_mib=parse_mib(self.memory),
             gpus=tuple(each.value() for each in self.gpus),
             disks=tuple(each.value() for each in self.disks),
-            nics=nics,
+            nics=tuple(each.value() for each in networks),
             cloud_init=self.cloud_init.value() if self.cloud_init else None,
             firmware=self.firmware,
+            cpu_model=self.cpu_model,
+            cpu_shares=self.cpu_shares,
             affinity=self.affinity.value(),
             policy=PlacementPolicy(self.policy) if self.policy else None,
             labels=dict(self.labels),
@@ -329,6 +277,7 @@ class VmModel(MachineModel):
     """A VM, or ``replicas`` alike."""
 
     kind: Literal["VM"]
+    networks: list[OwnNicModel] = Field(default=[], max_length=16)
     replicas: int | None = Field(default=None, ge=1, le=MAX_REPLICAS)
     autostart: bool = False
     pin_cpus: bool = False
@@ -341,6 +290,8 @@ class VmModel(MachineModel):
         check_gpus(self.gpus, display=self.display)
         if self.queue and not {self.name, *self.names()}.isdisjoint(self.queue.after):
             refuse("a VM cannot wait for its own end", "queue", "after")
+        if self.replicas is not None and any(nic.mac for nic in self.networks):
+            refuse("one MAC address cannot be every replica's: leave it out", "networks")
         if self.hugepages and parse_bytes(self.memory) % parse_bytes(self.hugepages):
             refuse(f"memory {self.memory} is not a whole number of these pages", "hugepages")
         return self
@@ -352,6 +303,7 @@ class VmModel(MachineModel):
     def value(self) -> VmSpec:
         """The VM in the model's words, under the document's own name."""
         return self.spec(
+            self.networks,
             numa=NumaPolicy(self.numa),
             hugepage_kib=parse_bytes(self.hugepages) // 1024 if self.hugepages else None,
             queue=self.queue.value(self.name) if self.queue else None,

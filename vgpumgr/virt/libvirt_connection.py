@@ -52,6 +52,16 @@ class Libvirt:
         with calling(self._connection, "list networks"):
             return tuple(sorted(each.name() for each in self._connection.listAllNetworks(0)))
 
+    def filters(self) -> tuple[str, ...]:
+        """The names of libvirt's network filters; none where it has no driver for them."""
+        try:
+            found = self._connection.listAllNWFilters(0)
+        except libvirt.libvirtError as error:
+            if error.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:
+                return ()
+            raise translated(error, "list network filters") from error
+        return tuple(sorted(each.name() for each in found))
+
     def versions(self) -> tuple[str, str]:
         """The versions of libvirt and of its hypervisor: ``("9.0.0", "7.2.22")``."""
         with calling(self._connection, "read versions"):

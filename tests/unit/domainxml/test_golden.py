@@ -98,6 +98,16 @@ def test_a_real_libvirt_starts_it_with_a_large_pci_window_and_graphics(firmware)
 
 @pytest.mark.libvirtd
 @pytest.mark.root
+def test_a_real_libvirt_starts_it_with_secure_boot_and_a_tpm():
+    plan, versions = case("secured")
+    plan = replace(plan, accelerator="tcg", disks=(), nics=(), cpu_shares=None)
+    asked = domainxml.render(plan, versions)
+    [kept] = define([asked], "--start")
+    assert domainxml.differences(asked, kept) == ()
+
+
+@pytest.mark.libvirtd
+@pytest.mark.root
 @pytest.mark.parametrize("strict", [True, False])
 def test_a_real_libvirt_starts_it_with_guest_cells_and_memory_bound_to_a_node(strict):
     plan, versions = case("tcg")

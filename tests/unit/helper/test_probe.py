@@ -88,6 +88,7 @@ def test_the_machine(host: FakeHost) -> None:
         "root": True,
         "epochs": {},
         "bridges": ["br0"],
+        "features": [],
         "mdevctl": ["83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"],
         "claims": [],
         "unknown": [],

@@ -17,7 +17,7 @@ CLAIM = {
 LAYOUT = {**CLAIM, "unit": "layout-x", "wanted": {"kind": "layout", "gpu": "0000:41:00.0"}}
 DEVICE = {"address": "0000:41:00.0", "vendor": "10de", "device": "1eb8", "sriov": {"vfs": []}}
 GOOD: dict[str, dict[str, Any]] = {
-    "version": {"helper": "8", "python": "3.11.2"},
+    "version": {"helper": "9", "python": "3.11.2"},
     "claims": {"claims": [CLAIM, LAYOUT]},
     "mdev_look": {"exists": True, "parent": "mtty", "type": "mtty-1", "iommu_group": 3,
                   "in_use": False, "claim": CLAIM},

@@ -57,6 +57,7 @@ PROBE: dict[str, Any] = {
     "numa": [{"node": 0, "cpus": [0, 1], "memory_mib": 32000,
               "hugepages": [{"size_kib": 2048, "total": 8, "free": 3}]}],
     "bridges": ["br0"],
+    "features": ["tpm"],
     "devices": [T4, BOCHS],
     "parents": [{"name": "0000:41:00.0", "path": T4["path"], "types": [TYPE]},
                 {"name": "mtty", "path": "/sys/devices/virtual/mtty/mtty", "types": [MTTY]}],

@@ -58,6 +58,9 @@ class Libvirt:
     def networks(self) -> tuple[str, ...]:
         return ("default",)
 
+    def filters(self) -> tuple[str, ...]:
+        return ("clean-traffic",)
+
     def versions(self) -> tuple[str, str]:
         return "9.0.0", "7.2.22"
 

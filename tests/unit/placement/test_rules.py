@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from vgpumgr.model.domain import NicTuning
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import NotPlaced, Placed, Reason
 from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, NumaSupply, Offer, Usage
@@ -122,6 +123,10 @@ def gpus(*parts: tuple[str, int]) -> tuple[GpuRequest, ...]:
     return tuple(GpuRequest(profile=profile, count=count) for profile, count in parts)
 
 
+FILTERED = NicSpec(bridge="br0", tuning=NicTuning(filter="clean"))
+TAGGED = NicSpec(bridge="br0", tuning=NicTuning(vlan=5))
+
+
 @pytest.mark.parametrize(
     ("host", "request_", "code", "words"),
     [
@@ -147,6 +152,10 @@ def gpus(*parts: tuple[str, int]) -> tuple[GpuRequest, ...]:
         ),
         (HOST, asking(nics=(NicSpec(network="lab"),)), "network", ["'lab'", "default"]),
         (HOST, asking(nics=(NicSpec(bridge="br7"),)), "bridge", ["'br7'", "br0"]),
+        (HOST, asking(nics=(FILTERED,)), "network-filter", ["'clean'", "none"]),
+        (HOST, asking(nics=(TAGGED,)), "bridge-vlan", ["h1", "libvirt 11.0"]),
+        (HOST, asking(tpm=True), "tpm", ["h1", "swtpm"]),
+        (HOST, asking(secure_boot=True), "secure-boot", ["h1", "ovmf"]),
         (
             replace(HOST, images={"cad@1-0a1b2c3d.qcow2": ()}),
             asking(disks=(DiskSpec(image="cad@1-0a1b2c3d.qcow2"),)),

@@ -61,6 +61,8 @@ def _seen(
 
 def local_data(vm: VmRecord, lost: HostFacts | None) -> str:
     """Why its data is on the lost host alone; empty where all of it lies on shared storage."""
+    if vm.spec.tpm:
+        return "the state of its TPM is on the host's own disk"
     for each in attached(vm):
         pool = _pool(lost, each.pool)
         if pool is None:

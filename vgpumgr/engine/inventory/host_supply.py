@@ -10,6 +10,7 @@ from functools import lru_cache
 from operator import attrgetter, is_
 from typing import TypeVar
 
+from vgpumgr import domainxml
 from vgpumgr.engine.inventory.gpu_supply import gpu_supplies
 from vgpumgr.engine.inventory.gpu_usage import HostContents
 from vgpumgr.engine.inventory.ledger_view import LedgerView
@@ -17,7 +18,7 @@ from vgpumgr.engine.inventory.supply_memory import SupplyMemory
 from vgpumgr.model import formats
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.gpu import GpuRecord
-from vgpumgr.model.host import HostFacts, HostRecord, Membership, NumaNode
+from vgpumgr.model.host import HostFacts, HostRecord, MachineFeature, Membership, NumaNode
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.refusal import Refusal, back_off, summary
 from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, NumaSupply, PartitionSupply
@@ -279,6 +280,8 @@ def _host_supply(
         vm_labels=tuple(vm.spec.labels for vm in vms),
         networks=facts.networks,
         bridges=facts.bridges,
+        filters=facts.filters,
+        features=_features(facts),
         pools={pool.name: pool.available_bytes for pool in facts.pools if pool.active},
         images=images,
         partitions=usable,
@@ -287,6 +290,12 @@ def _host_supply(
         vcpus=int(facts.cpus * host.cpu_overcommit),
         memory_mib=max(0, facts.memory_mib - host.reserved_memory_mib),
     )
+
+
+def _features(facts: HostFacts) -> tuple[str, ...]:
+    """What machines can have there: what the host has installed, and what its libvirt does."""
+    tagged = domainxml.knows(facts.versions.libvirt, "vlan on a bridge")
+    return (*facts.features, *([MachineFeature.BRIDGE_VLAN] if tagged else []))
 
 
 def _blocked(host: HostRecord, facts: HostFacts) -> str:

@@ -65,8 +65,14 @@ def _beside(vm: VmRecord, source: str, looks: MoveReads) -> Iterator[MoveCheck]:
         yield failed_check("saved-state", text, f"vgpumgr vm start {vm.name}")
 
 
-def cold_checks(vm: VmRecord) -> Iterator[MoveCheck]:
-    """The checks of a move of a guest that is off."""
+def cold_checks(vm: VmRecord, target: str) -> Iterator[MoveCheck]:
+    """The checks of a move of a guest that is off. swtpm's state is a file that libvirt keeps on
+    the domain's host, and that only a live move takes along.
+    """
+    if vm.spec.tpm:
+        text = f"the TPM of {vm.name} would be empty on {target}: its state lies on {vm.host}"
+        live = f"vgpumgr vm start {vm.name}, then vgpumgr vm migrate {vm.name} --to {target}"
+        yield failed_check("tpm", text, live)
     if vm.spec.firmware == "uefi":
         yield passed_check(
             "firmware", "UEFI variables are reset: the guest boots by its fallback path"

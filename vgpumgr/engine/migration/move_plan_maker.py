@@ -71,7 +71,7 @@ def guest_checks(
 ) -> Iterator[MoveCheck]:
     """The checks of a guest that runs on while it moves to its place there, or is off."""
     if not live:
-        yield from cold_checks(vm)
+        yield from cold_checks(vm, target.name)
         return
     source = next(host for host in view.hosts if host.name == vm.host)
     assert source.facts is not None and target.facts is not None, "both were probed"

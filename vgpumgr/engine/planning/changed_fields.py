@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from vgpumgr.model.domain import PLAIN_NIC, UNTUNED_DISK
 from vgpumgr.model.formats import exact_size
 from vgpumgr.model.vm import (
     ChangeReach,
@@ -56,11 +57,29 @@ def _gpu(gpu: GpuRequest) -> str:
 def _disk(disk: DiskSpec) -> str:
     image = "" if disk.mode is DiskMode.FRESH else f"{disk.mode} of {disk.image}"
     size = exact_size(disk.size_bytes) if disk.size_bytes else ""
-    return " ".join(part for part in (image, size, f"in {disk.pool}") if part)
+    return " ".join(part for part in (image, size, f"in {disk.pool}", _disk_tuning(disk)) if part)
+
+
+def _disk_tuning(disk: DiskSpec) -> str:
+    tuning = disk.tuning
+    limit = exact_size(tuning.bytes_s) if tuning.bytes_s else ""
+    said = {"cache": tuning.cache, "serial": tuning.serial, "iops": tuning.iops, "bandwidth": limit}
+    return _said(said)
 
 
 def _nic(nic: NicSpec) -> str:
-    return f"bridge {nic.bridge}" if nic.bridge else f"network {nic.network}"
+    tuning = nic.tuning
+    where = f"bridge {nic.bridge}" if nic.bridge else f"network {nic.network}"
+    model = tuning.model if tuning.model != PLAIN_NIC.model else ""
+    said = {"mac": nic.mac, "model": model, "vlan": tuning.vlan, "filter": tuning.filter}
+    for way, limit in (("inbound", tuning.inbound_kib_s), ("outbound", tuning.outbound_kib_s)):
+        said[way] = exact_size(limit << 10) if limit else ""
+    return " ".join(part for part in (where, _said(said)) if part)
+
+
+def _said(values: Mapping[str, object]) -> str:
+    text = ", ".join(f"{name} {value}" for name, value in values.items() if value)
+    return f"({text})" if text else ""
 
 
 def _pairs(labels: Mapping[str, str]) -> str:
@@ -129,10 +148,24 @@ def _reaches(old: VmSpec, new: VmSpec) -> set[ChangeReach]:
 
 
 def _reach(name: str, before: object, after: object) -> ChangeReach:
-    """Disks may grow, and more may come after them; any other disk is another VM's."""
+    """A field's, but for disks, whose reach is in what about them differs."""
     if name == "disks" and isinstance(before, tuple) and isinstance(after, tuple):
-        return ChangeReach.DISKS if _only_grows(before, after) else ChangeReach.NEW_VM
+        return _disks_reach(before, after)
     return change_reach(name)
+
+
+def _disks_reach(before: tuple[DiskSpec, ...], after: tuple[DiskSpec, ...]) -> ChangeReach:
+    """Disks may be tuned, they may grow, and more may come after them; any other disk is another
+    VM's.
+    """
+    was, wanted = _untuned(before), _untuned(after)
+    if was == wanted:
+        return ChangeReach.DEFINITION
+    return ChangeReach.DISKS if _only_grows(was, wanted) else ChangeReach.NEW_VM
+
+
+def _untuned(disks: tuple[DiskSpec, ...]) -> tuple[DiskSpec, ...]:
+    return tuple(replace(each, tuning=UNTUNED_DISK) for each in disks)
 
 
 def _only_grows(before: tuple[DiskSpec, ...], after: tuple[DiskSpec, ...]) -> bool:

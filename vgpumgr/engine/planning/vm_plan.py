@@ -252,8 +252,8 @@ def refuse_impossible(action: Action) -> None:
 
 
 def refuse_oversized(actions: Iterable[Action], hosts: Iterable[HostRecord]) -> None:
-    """Conflict where a disk that grows, or comes, is larger than all of its storage pool: it would
-    not get smaller again.
+    """Conflict where a disk that grows, or comes, is larger than all of its storage pool: it could
+    never be full, and would not get smaller again.
     """
     sizes = {
         (host.name, pool.name): pool.capacity_bytes
@@ -261,7 +261,7 @@ def refuse_oversized(actions: Iterable[Action], hosts: Iterable[HostRecord]) -> 
         for pool in (host.facts.pools if host.facts else ())
     }
     for action in actions:
-        had = action.record.spec.disks if action.record else action.vm.disks
+        had = action.record.spec.disks if action.record else ()
         for disk in action.vm.disks:
             size = sizes.get((action.host, disk.pool), 0)
             if disk not in had and 0 < size < disk.size_bytes:

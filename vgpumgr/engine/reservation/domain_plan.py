@@ -15,6 +15,7 @@ from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
 from vgpumgr.domainxml.plan_xml import OPTIONAL_DEVICES
 from vgpumgr.engine.reservation.vm_volumes import VmSite, attached, volume_path
 from vgpumgr.model.domain import (
+    UNTUNED_DISK,
     DomainDisk,
     DomainNic,
     DomainPlan,
@@ -224,7 +225,12 @@ def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: VmSite) 
         firmware=spec.firmware,
         disks=_disks(vm, site.facts),
         nics=tuple(
-            DomainNic(mac=mac_address(vm.id, number), network=nic.network, bridge=nic.bridge)
+            DomainNic(
+                mac=nic.mac or mac_address(vm.id, number),
+                network=nic.network,
+                bridge=nic.bridge,
+                tuning=nic.tuning,
+            )
             for number, nic in enumerate(spec.nics)
         ),
         hostdevs=_hostdevs(spec, allocations),
@@ -233,6 +239,9 @@ def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: VmSite) 
         cpus=vm.cpus,
         seat=numa_seat(vm, allocations, site),
         hugepage_kib=spec.hugepage_kib,
+        secure_boot=spec.secure_boot,
+        cpu_model=spec.cpu_model,
+        cpu_shares=spec.cpu_shares,
         mmio64_mib=_mmio64_mib(allocations, site),
         ownership=mark,
         labels=spec.labels,
@@ -290,6 +299,7 @@ def _disks(vm: VmRecord, facts: HostFacts) -> tuple[DomainDisk, ...]:
             format=each.format,
             target=each.guest_name,
             cdrom=each.disk is None,
+            tuning=each.disk.tuning if each.disk else UNTUNED_DISK,
         )
         for each in attached(vm)
     )

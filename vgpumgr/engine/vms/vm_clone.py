@@ -23,7 +23,8 @@ def clone_spec(context: EngineContext, source: VmRecord, name: str) -> VmSpec:
     volumes = [each for each in attached(source) if each.disk is not None]
     disks = tuple(_copy(each.disk, each.name) for each in volumes if each.disk)
     affinity = replace(source.spec.affinity, hosts=(source.host,))
-    return replace(source.spec, name=name, disks=disks, affinity=affinity, queue=None)
+    nics = tuple(replace(each, mac="") for each in source.spec.nics)
+    return replace(source.spec, name=name, disks=disks, nics=nics, affinity=affinity, queue=None)
 
 
 def _copy(disk: DiskSpec, volume: str) -> DiskSpec:

@@ -17,6 +17,7 @@ from vgpumgr.helper.system import System
 # share (qemu_conf.c, storage_driver.c, bridge_driver.c). Leases and sockets, which change by
 # themselves, lie elsewhere.
 FOLDERS = (
+    "/etc/libvirt/nwfilter",
     "/etc/libvirt/qemu",
     "/etc/libvirt/qemu/autostart",
     "/etc/libvirt/qemu/networks",

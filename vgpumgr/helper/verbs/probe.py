@@ -13,6 +13,7 @@ from vgpumgr.helper import VERSION, arguments, claims, digests, errors, fleets, 
 from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.errors import HelperError, ProbeParts
 from vgpumgr.helper.facts import libvirt_state, machine, mdevs, nvml_facts, pci_devices
+from vgpumgr.helper.facts.machine_features import machine_features
 from vgpumgr.helper.nvidia import nvswitch
 from vgpumgr.helper.system import System
 from vgpumgr.helper.verbs import kvm
@@ -91,6 +92,7 @@ def look(system: System) -> dict[str, Any]:
         **found,
         "numa": parts.read("numa", machine.numa, system) or [],
         "bridges": parts.read("bridges", machine.bridges, system) or [],
+        "features": parts.read("features", machine_features, system) or [],
         "devices": functions,
         "parents": mdevs.parents(system, parts),
         "mdevs": mdevs.existing(system, parts),

@@ -40,10 +40,12 @@ def check_libvirt_facts(
     domains: Sequence[DomainFacts],
     pools: Sequence[StoragePool],
     networks: Sequence[str],
+    filters: Sequence[str],
     version: str,
 ) -> None:
     """Raises OutcomeUnknown naming what makes no sense."""
     _names(host, "networks", networks)
+    _names(host, "network filters", filters)
     _names(host, "version", (version,))
     _names(host, "pools", [each.name for each in pools])
     _names(host, "domains", [each.name for each in domains])
@@ -112,11 +114,14 @@ class LibvirtLists:
     domains: tuple[DomainFacts, ...] = ()
     pools: tuple[StoragePool, ...] = ()
     networks: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
     version: str = ""
 
     def check(self, host: str) -> None:
         """Raises OutcomeUnknown naming what is invalid."""
-        check_libvirt_facts(host, self.domains, self.pools, self.networks, self.version)
+        check_libvirt_facts(
+            host, self.domains, self.pools, self.networks, self.filters, self.version
+        )
 
 
 PartFields = Mapping[str, Any]
@@ -133,6 +138,7 @@ def _machine_fields(probe: TypedAnswer) -> PartFields:
         "iommu": probe.flag("iommu"),
         "kvm": probe.flag("kvm"),
         "bridges": probe.texts("bridges"),
+        "features": probe.texts("features"),
         "cpu_model": probe.text("cpu_model"),
         "hugepage_kib": probe.maybe_number("hugepage_kib", least=1, most=MOST_PAGE_KIB),
         "epoch": probe.maybe_number("epoch"),
@@ -177,6 +183,7 @@ def joined(host: str, parts: Iterable[PartFields], libvirt: LibvirtLists) -> Hos
         "domains": libvirt.domains,
         "pools": libvirt.pools,
         "networks": libvirt.networks,
+        "filters": libvirt.filters,
     }
     return HostFacts(host=host, **fields)
 

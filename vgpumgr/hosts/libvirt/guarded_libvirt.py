@@ -42,6 +42,10 @@ class GuardedLibvirt:
         """The names of libvirt's networks."""
         return self._short.read(lambda libvirt: libvirt.networks())
 
+    def filters(self) -> tuple[str, ...]:
+        """The names of libvirt's network filters."""
+        return self._short.read(lambda libvirt: libvirt.filters())
+
     def versions(self) -> tuple[str, str]:
         """Versions of libvirt and of its hypervisor."""
         return self._short.read(lambda libvirt: libvirt.versions())

@@ -32,7 +32,7 @@ class RequestGroup:
 def group_key(demand: Demand) -> GroupKey:
     """Equal for requests that a plan takes for the same: vCPUs, GPU parts, rules about hosts."""
     kinds = tuple((kind.key, kind.count) for kind in demand.kinds)
-    constraints = demand.host_labels, demand.networks, demand.bridges, demand.pools
+    constraints = demand.host_labels, demand.networks, demand.bridges, demand.pools, demand.features
     return demand.vcpus, kinds, *constraints
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from vgpumgr.model.formats import told_apart
+from vgpumgr.model.host import MachineFeature
 from vgpumgr.model.placement import Reason
 from vgpumgr.placement.resources.demand import Demand, Labels, matches
 from vgpumgr.placement.resources.host_state import HostState
@@ -24,6 +25,8 @@ def refuse_host(host: HostState, demand: Demand) -> Reason | None:
         or apart(host, demand)
         or networks(host, demand)
         or bridges(host, demand)
+        or filters(host, demand)
+        or features(host, demand)
         or pools(host, demand)
         or images(host, demand)
         or vcpus(host, demand)
@@ -44,6 +47,8 @@ def refuse_always(host: HostState, demand: Demand) -> Reason | None:
         or host_labels(host, demand)
         or networks(host, demand)
         or bridges(host, demand)
+        or filters(host, demand)
+        or features(host, demand)
         or pools(host, demand)
         or images(host, demand)
         or any_gpu(host, demand)
@@ -121,6 +126,27 @@ def networks(host: HostState, demand: Demand) -> Reason | None:
 def bridges(host: HostState, demand: Demand) -> Reason | None:
     """Every bridge must exist on the host."""
     return _missing(host, "bridge", demand.bridges, host.supply.bridges)
+
+
+def filters(host: HostState, demand: Demand) -> Reason | None:
+    """Every network filter must exist on the host."""
+    return _missing(host, "network filter", demand.filters, host.supply.filters)
+
+
+_FEATURES = {
+    MachineFeature.TPM: "makes no TPM: is swtpm installed there?",
+    MachineFeature.SECURE_BOOT: "has no firmware with secure boot: is ovmf installed there?",
+    MachineFeature.BRIDGE_VLAN: "puts no VLAN tag on a bridge's port: that takes libvirt 11.0",
+}
+
+
+def features(host: HostState, demand: Demand) -> Reason | None:
+    """The host's libvirt can make what the VM's machine is to have."""
+    missing = [each for each in demand.features if each not in host.supply.features]
+    if not missing:
+        return None
+    text = f"{host.name} {_FEATURES[missing[0]]}"
+    return _no(host, str(missing[0]), text, missing=str(missing[0]))
 
 
 def pools(host: HostState, demand: Demand) -> Reason | None:

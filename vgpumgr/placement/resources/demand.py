@@ -6,11 +6,12 @@ Two requests with equal demands are interchangeable, so what was worked out for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from vgpumgr.model.formats import format_mib
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE, Framework
+from vgpumgr.model.host import MachineFeature
 from vgpumgr.model.supply import Offer
 from vgpumgr.model.vm import GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
 
@@ -81,6 +82,8 @@ class Demand:
     founding: bool
     networks: tuple[str, ...]
     bridges: tuple[str, ...]
+    filters: tuple[str, ...]
+    features: tuple[MachineFeature, ...]
     pools: tuple[str, ...]
     images: tuple[tuple[str, str], ...]
     name: str
@@ -130,10 +133,21 @@ def demand_of(
         founding=founding,
         networks=_unique(nic.network for nic in request.nics),
         bridges=_unique(nic.bridge for nic in request.nics),
+        filters=_unique(nic.tuning.filter or None for nic in request.nics),
+        features=tuple(_features(request)),
         pools=_pools(request),
         images=tuple(sorted({(disk.pool, disk.image) for disk in request.disks if disk.image})),
         name=name,
     )
+
+
+def _features(request: VmSpec) -> Iterator[MachineFeature]:
+    if request.tpm:
+        yield MachineFeature.TPM
+    if request.secure_boot:
+        yield MachineFeature.SECURE_BOOT
+    if any(nic.bridge and nic.tuning.vlan for nic in request.nics):
+        yield MachineFeature.BRIDGE_VLAN
 
 
 def selector(labels: Mapping[str, str]) -> Labels:

@@ -223,7 +223,8 @@ class FleetState:
         key = (
             request.policy or policy, request.vcpus, request.memory_mib, request.gpus,
             request.numa, request.pin_cpus, request.hugepage_kib, request.nics, request.disks,
-            request.cloud_init, affinity_key, request.name if request.name in self._foreign else "",
+            request.cloud_init, request.tpm, request.secure_boot, affinity_key,
+            request.name if request.name in self._foreign else "",
         )  # fmt: skip
         known = self._digests.get(key)
         if known is None:

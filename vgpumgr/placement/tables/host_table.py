@@ -176,7 +176,8 @@ def host_class(supply: HostSupply) -> Hashable:
     """Equal for hosts that the rules which nothing changes cannot tell apart, but for names."""
     return (
         bool(supply.blocked), supply.foreign_domains, tuple(sorted(supply.labels.items())),
-        supply.networks, supply.bridges, tuple(sorted(supply.pools)),
+        supply.networks, supply.bridges, supply.filters, supply.features,
+        tuple(sorted(supply.pools)),
         frozenset(supply.images.items()), bool(supply.gpus),
     )  # fmt: skip
 

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from vgpumgr import catalog
 from vgpumgr.model.errors import HostRefused, InUse, NotFound
 from vgpumgr.model.formats import PciAddress
+from vgpumgr.model.host import MachineFeature
 from vgpumgr.sim.drivers.pci_drivers import VfioPci
 from vgpumgr.sim.libvirt.domain_needs import Needs
+from vgpumgr.sim.libvirt.driver_node import machine_features
 from vgpumgr.sim.linux.numa_memory import PAGE_KIB
 from vgpumgr.sim.linux.pci_function import Function
 from vgpumgr.sim.machine.kernel import Kernel
@@ -133,6 +135,16 @@ def release(kernel: Kernel, name: str) -> None:
         del kernel.held[device]
 
 
+# What libvirt says at a start.
+_WITHOUT = {
+    MachineFeature.TPM: "operation failed: Unable to find 'swtpm' binary in $PATH",
+    MachineFeature.SECURE_BOOT: "operation failed: Unable to find 'efi' firmware that is compatible"
+    " with the current configuration",
+    MachineFeature.BRIDGE_VLAN: "unsupported configuration: vlan tagging not supported for this"
+    " type of network",
+}
+
+
 class _Start:
     def __init__(self, kernel: Kernel, needs: Needs) -> None:
         self._kernel = kernel
@@ -140,6 +152,7 @@ class _Start:
         self._doing = f"cannot start domain {needs.facts.name}"
 
     def check_machine(self) -> None:
+        self._check_features()
         missing = self._needs.cpus - set(range(self._kernel.host.cpus))
         if missing:
             raise self._refused(
@@ -157,6 +170,11 @@ class _Start:
                     "only supports single node"
                 )
 
+    def _check_features(self) -> None:
+        there = set(machine_features(self._kernel.host))
+        for each in sorted(self._needs.features - there):
+            raise self._refused(_WITHOUT[each])
+
     def check_network(self) -> None:
         for network in self._needs.networks:
             if network not in self._kernel.host.networks:
@@ -165,6 +183,9 @@ class _Start:
         for bridge in self._needs.bridges:
             if bridge not in self._kernel.host.bridges:
                 raise self._refused(f"Cannot get interface MTU on '{bridge}': No such device")
+        for name in self._needs.filters:
+            if name not in self._kernel.host.filters:
+                raise self._refused(f"internal error: referenced filter '{name}' is missing")
 
     def check_disks(self, running: Iterable[Needs], volume_exists: VolumeExists) -> None:
         locked = {disk.path for each in running for disk in each.disks if disk.exclusive}

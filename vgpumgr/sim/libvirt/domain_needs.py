@@ -16,6 +16,7 @@ from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.formats import PciAddress
+from vgpumgr.model.host import MachineFeature
 from vgpumgr.model.sim_fleet import SimHost
 
 
@@ -59,6 +60,8 @@ class Needs:
     disks: tuple[Disk, ...]
     networks: tuple[str, ...]
     bridges: tuple[str, ...]
+    filters: tuple[str, ...] = ()
+    features: frozenset[MachineFeature] = frozenset()
     managed: frozenset[str] = frozenset()
     kinds: tuple[str, ...] = ()
     cpu_mode: str = ""
@@ -80,12 +83,27 @@ def read_needs(xml: str) -> Needs:
         disks=tuple(_disks(domain)),
         networks=tuple(name for each in sources if (name := each.get("network"))),
         bridges=tuple(name for each in sources if (name := each.get("bridge"))),
+        filters=tuple(each.get("filter", "") for each in domain.iterfind(_FILTERS)),
+        features=frozenset(_features(domain)),
         managed=frozenset(_managed(domain)),
         kinds=tuple(each.get("type", "") for each in domain.iterfind("devices/hostdev")),
         cpu_mode="" if cpu is None else cpu.get("mode", ""),
         cpu_model=domain.findtext("cpu/model") or "",
         agent="agent" in optional_devices(domain),
     )
+
+
+_FILTERS = "devices/interface/filterref"
+_SIGNED = "os/firmware/feature[@name='secure-boot'][@enabled='yes']"
+
+
+def _features(domain: etree._Element) -> Iterator[MachineFeature]:
+    if domain.find("devices/tpm") is not None:
+        yield MachineFeature.TPM
+    if domain.find(_SIGNED) is not None:
+        yield MachineFeature.SECURE_BOOT
+    if domain.find("devices/interface[@type='bridge']/vlan") is not None:
+        yield MachineFeature.BRIDGE_VLAN
 
 
 def _huge_kib(domain: etree._Element) -> int | None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import tempfile
 import uuid
+from collections.abc import Iterator
 
 from lxml import etree
 
 from vgpumgr import virt
+from vgpumgr.domainxml import knows
+from vgpumgr.model.host import MachineFeature
 from vgpumgr.model.sim_fleet import SimHost
 
 IMAGES = "/var/lib/libvirt/images"
@@ -70,3 +73,13 @@ def _named(node: etree._Element, kind: str, name: str) -> etree._Element:
     etree.SubElement(element, "name").text = name
     etree.SubElement(element, "uuid").text = str(uuid.uuid4())
     return element
+
+
+def machine_features(host: SimHost) -> Iterator[MachineFeature]:
+    """What libvirt there gives a machine that asks for it."""
+    if host.tpm:
+        yield MachineFeature.TPM
+    if host.secure_boot:
+        yield MachineFeature.SECURE_BOOT
+    if knows(host.versions.libvirt, "vlan on a bridge"):
+        yield MachineFeature.BRIDGE_VLAN

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import posixpath
 import time
 import uuid
@@ -155,6 +156,15 @@ def _seed(host: str, gpu: Gpu) -> int:
 FILE = "file:"
 VOLATILE = "/run/"
 
+# Of Debian 12's ovmf, what tells machines and features.
+_SIGNED_FIRMWARE = json.dumps(
+    {
+        "interface-types": ["uefi"],
+        "targets": [{"architecture": "x86_64", "machines": ["pc-q35-*"]}],
+        "features": ["acpi-s3", "enrolled-keys", "requires-smm", "secure-boot"],
+    }
+)
+
 
 class Kernel:
     """Files with behaviour, devices, memory, and who holds what.
@@ -286,6 +296,11 @@ class Kernel:
         tree.text(f"/boot/vmlinuz-{host.versions.kernel}", "")
         if host.kvm:
             tree.text("/dev/kvm", "")
+        if host.tpm:
+            for program in ("swtpm", "swtpm_setup"):
+                tree.text(f"/usr/bin/{program}", "")
+        if host.secure_boot:
+            tree.text("/usr/share/qemu/firmware/40-secure-enrolled.json", _SIGNED_FIRMWARE)
 
     def _cpuinfo(self) -> str:
         words = (

@@ -34,7 +34,7 @@ from vgpumgr.sim.transport.move_client import FleetPeer, drive, no_peer
 Call = Callable[[str, str, dict[str, Any], Any], Any]
 
 # Methods of libvirt that change nothing.
-READS = frozenset({"list", "look", "xml", "pools", "networks", "versions"})
+READS = frozenset({"list", "look", "xml", "pools", "networks", "filters", "versions"})
 READS |= {"volumes", "live_xml", "cpu_fits", "kept_beside", "progress", "download"}
 
 
@@ -315,6 +315,11 @@ class ProxyLibvirt:
     def networks(self) -> _NAMES:
         """The names of libvirt's networks."""
         found: _NAMES = self._call("node", "networks", {}, _NAMES)
+        return found
+
+    def filters(self) -> _NAMES:
+        """The names of libvirt's network filters."""
+        found: _NAMES = self._call("node", "filters", {}, _NAMES)
         return found
 
     def versions(self) -> _VERSIONS:

@@ -16,6 +16,7 @@ from vgpumgr.store.ledger.row_memo import MOST_TEXTS
 
 _COMMON = (
     "versions", "cpus", "memory_mib", "iommu", "kvm", "numa", "gpus", "networks", "bridges",
+    "filters", "features",
     "foreign_mdev_definitions", "cpu_model", "hugepage_kib", "fabric",
 )  # fmt: skip
 # Quotes within a text are escaped, so this is a key; at the top level no later one is called so.

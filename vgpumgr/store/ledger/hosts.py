@@ -163,6 +163,8 @@ def host_supply(facts: HostFacts, fleet: str) -> str:
         sorted((pool.name, pool.path, pool.active) for pool in facts.pools),
         sorted(facts.networks),
         sorted(facts.bridges),
+        sorted(facts.filters),
+        sorted(facts.features),
         sorted(unknown.part for unknown in facts.unknown),
     )
 

@@ -1,0 +1,100 @@
+"""What a VM's file says of its machine: TPM, secure boot, CPU, and how disks and NICs are used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.simworld import SimWorld, host, vm
+from vgpumgr import domainxml
+from vgpumgr.model.domain import DiskTuning, NicTuning
+from vgpumgr.model.errors import Conflict
+from vgpumgr.model.vm import DiskSpec, NicSpec
+
+DISK = DiskSpec(size_bytes=1 << 20)
+NIC = NicSpec(bridge="br0")
+MAC = "52:54:00:12:34:56"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[SimWorld]:
+    bare = host("T4", tpm=False, secure_boot=False, filters=())
+    made = SimWorld(tmp_path, bare, host("T4", name="h2"), host("T4", name="h3"))
+    made.engine.refresh()
+    yield made
+    made.close()
+
+
+def defined(world: SimWorld, name: str) -> domainxml.DomainParts:
+    record = world.ledger.vm(name)
+    return domainxml.parts(world.hosts.open(world.ledger.host(record.host)).domains.xml(name))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"tpm": True},
+        {"secure_boot": True, "firmware": "uefi"},
+        {"nics": (replace(NIC, tuning=NicTuning(filter="clean-traffic")),)},
+    ],
+)
+def test_a_vm_is_made_where_its_machine_can_be(world: SimWorld, asked: dict[str, object]) -> None:
+    world.apply(vm("a", "T4-8Q", **asked))
+    assert world.ledger.vm("a").host in {"h2", "h3"}
+    assert world.ledger.vm("a").running
+
+
+def test_what_is_said_of_disks_and_nics_changes_at_the_next_start(world: SimWorld) -> None:
+    plain = vm("a", "T4-8Q", disks=(DISK,), nics=(NIC,))
+    world.apply(plain)
+    tuned = replace(
+        plain,
+        disks=(replace(DISK, tuning=DiskTuning(cache="none", iops=500)),),
+        nics=(replace(NIC, mac=MAC, tuning=NicTuning(model="e1000e", inbound_kib_s=1024)),),
+        cpu_shares=2048,
+    )
+    held = world.ledger.vm("a").volumes
+    with pytest.raises(Conflict, match="the change needs a stop of a"):
+        world.engine.apply([tuned])
+    world.engine.apply([tuned], restart=True)[1].raise_for_failure()
+    found = defined(world, "a")
+    assert found.settings["CPU shares"] == "2048"
+    assert found.devices[f"NIC {MAC}"] == "bridge br0, model e1000e, inbound 1024 KiB/s"
+    assert found.devices["disk vda"].endswith("(qcow2, cache none, total_iops_sec 500)")
+    assert world.ledger.vm("a").volumes == held
+
+
+def test_secure_boot_is_a_new_vms(world: SimWorld) -> None:
+    world.apply(vm("a", firmware="uefi"))
+    with pytest.raises(Conflict, match="a cannot change secure_boot in place"):
+        world.engine.apply([vm("a", firmware="uefi", secure_boot=True)], restart=True)
+
+
+def test_a_tpm_is_not_left_behind(world: SimWorld) -> None:
+    world.apply(vm("a", tpm=True))
+    world.engine.stop_vms(["a"], force=True, timeout_s=5.0).raise_for_failure()
+    here = world.ledger.vm("a").host
+    there = "h3" if here == "h2" else "h2"
+    with pytest.raises(Conflict) as caught:
+        world.engine.migrate("a", there, cold=True)
+    assert f"the TPM of a would be empty on {there}: its state lies on {here}" in caught.value.why
+
+
+def test_a_mac_address_is_one_nics(world: SimWorld) -> None:
+    own = (replace(NIC, mac=MAC),)
+    world.apply(vm("a", nics=own))
+    with pytest.raises(Conflict, match=f"b cannot have the MAC address {MAC}") as caught:
+        world.engine.apply([vm("b", nics=own)])
+    assert caught.value.why == "a has it"
+    world.engine.stop_vms(["a"], force=True, timeout_s=5.0).raise_for_failure()
+    clone = world.engine.clone_spec(world.ledger.vm("a"), "b")
+    assert clone.nics == (NIC,)
+
+
+def test_a_disk_larger_than_its_pool_is_refused(world: SimWorld) -> None:
+    with pytest.raises(Conflict, match="a cannot have a disk of 900TiB"):
+        world.engine.apply([vm("a", disks=(DiskSpec(size_bytes=900 << 40),))])
+    assert world.ledger.vms() == ()

@@ -1,0 +1,132 @@
+"""``disks:`` and ``networks:`` of a VM or a pool."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+
+from vgpumgr.model.domain import DiskTuning, NicTuning
+from vgpumgr.model.formats import parse_bytes
+from vgpumgr.model.vm import DiskMode, DiskSpec, NicSpec
+from vgpumgr.spec.fields import Bridge, DiskSize, Line, ObjectName, Rate, Strict, refuse
+
+_SERIAL = r"^[A-Za-z0-9_.+-]{1,20}$"
+_MOST_IOPS = 10**9
+_MAC = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
+
+
+def _unicast_mac(text: str) -> str:
+    """In lower case. A group's address, and none, are no NIC's."""
+    if _MAC.fullmatch(text) is None:
+        refuse("is no MAC address: like 52:54:00:12:34:56")
+    if int(text[:2], 16) & 1 or not int(text.replace(":", ""), 16):
+        refuse("is a group's MAC address, or none at all: the first byte of a NIC's own is even")
+    return text.lower()
+
+
+class DiskModel(Strict):
+    """One disk: fresh, or from an image of the storage pool."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "if": {"properties": {"mode": {"enum": ["copy", "overlay"]}}, "required": ["mode"]},
+            "then": {"required": ["image"]},
+            "else": {"required": ["size"], "properties": {"image": {"type": "null"}}},
+        }
+    )
+
+    size: DiskSize | None = None
+    pool: ObjectName = "default"
+    mode: Literal["fresh", "copy", "overlay"] = "fresh"
+    image: ObjectName | None = None
+    image_format: Literal["qcow2", "raw"] = "qcow2"
+    format: Literal["qcow2", "raw"] = "qcow2"
+    cache: Literal["none", "writeback", "writethrough", "directsync", "unsafe"] | None = None
+    serial: Annotated[Line, Field(pattern=_SERIAL)] | None = None
+    iops: int | None = Field(default=None, ge=1, le=_MOST_IOPS)
+    bandwidth: Rate | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> DiskModel:
+        if self.mode == "fresh":
+            if self.image is not None:
+                refuse("a fresh disk has no image: add mode: copy or mode: overlay", "image")
+            if self.size is None:
+                refuse("a fresh disk needs a size, like 20GiB")
+        elif self.image is None:
+            refuse(f"mode: {self.mode} needs an image: like cad@12, or a volume of the pool")
+        if self.mode == "overlay" and self.format != "qcow2":
+            refuse("an overlay is always qcow2", "format")
+        return self
+
+    def value(self) -> DiskSpec:
+        """The disk in the model's words."""
+        return DiskSpec(
+            pool=self.pool,
+            size_bytes=parse_bytes(self.size) if self.size else 0,
+            mode=DiskMode(self.mode),
+            image=self.image,
+            image_format=self.image_format,
+            format=self.format,
+            tuning=self._tuning(),
+        )
+
+    def _tuning(self) -> DiskTuning:
+        return DiskTuning(
+            cache=self.cache or "",
+            serial=self.serial or "",
+            iops=self.iops,
+            bytes_s=parse_bytes(self.bandwidth) if self.bandwidth else None,
+        )
+
+
+class NicModel(Strict):
+    """A NIC on a host bridge or on a libvirt network."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["bridge"]}, {"required": ["network"]}]}
+    )
+
+    bridge: Bridge | None = None
+    network: ObjectName | None = None
+    model: Literal["virtio", "e1000e"] = "virtio"
+    vlan: int | None = Field(default=None, ge=1, le=4094)
+    filter: ObjectName | None = None
+    inbound: Rate | None = None
+    outbound: Rate | None = None
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> NicModel:
+        if (self.bridge is None) == (self.network is None):
+            refuse("needs exactly one of bridge and network")
+        if self.vlan is not None and self.bridge is None:
+            refuse("a libvirt network says itself which VLAN it is: leave it out", "vlan")
+        return self
+
+    def value(self) -> NicSpec:
+        """The NIC in the model's words."""
+        tuning = NicTuning(
+            model=self.model,
+            vlan=self.vlan,
+            filter=self.filter or "",
+            inbound_kib_s=_kib(self.inbound),
+            outbound_kib_s=_kib(self.outbound),
+        )
+        return NicSpec(bridge=self.bridge, network=self.network, tuning=tuning)
+
+
+class OwnNicModel(NicModel):
+    """A NIC of one VM alone, which may have a MAC address of the user's."""
+
+    mac: Annotated[Line, AfterValidator(_unicast_mac)] | None = None
+
+    def value(self) -> NicSpec:
+        """The NIC in the model's words."""
+        return replace(super().value(), mac=self.mac or "")
+
+
+def _kib(text: str | None) -> int | None:
+    return parse_bytes(text) // 1024 if text else None

@@ -27,12 +27,12 @@ def _units(seen: Seen) -> Iterator[Violation]:
     owners: dict[tuple[str, str, int], set[str]] = defaultdict(set)
     held = seen.store.allocations
     for row in seen.store.rows["unit"]:
-        owners[row["gpu_id"], row["kind"], row["slot"]].add(row["allocation_id"])
+        owners[row["gpu_id"], row["kind"], row["slot"]].add(_owner(seen, row["allocation_id"]))
     for key, each in held.items():
         for slot in each["slots"]:
-            owners[each["gpu"], "memory", slot].add(key)
+            owners[each["gpu"], "memory", slot].add(_owner(seen, key))
         if (vf := each["extra"].get("vf")) is not None:
-            owners[each["gpu"], "vf", vf].add(key)
+            owners[each["gpu"], "vf", vf].add(_owner(seen, key))
     for unit, who in sorted(owners.items()):
         if len(who) > 1:
             yield _double("unit", f"{unit} is held by {sorted(who)}")
@@ -40,6 +40,15 @@ def _units(seen: Seen) -> Iterator[Violation]:
     for key, each in held.items():
         if whole.get(each["gpu"], key) != key:
             yield _double("whole GPU", f"{each['gpu']} is held by {whole[each['gpu']]} and {key}")
+
+
+def _owner(seen: Seen, allocation: str) -> str:
+    """The allocation; of a VM that is getting another seat the VM: what it had and what it gets may
+    have a place in common.
+    """
+    held = seen.store.allocations.get(allocation)
+    vm = seen.store.vms[held["vm_id"]] if held else None
+    return f"VM {vm['id']}" if vm and vm["moving_to"] else allocation
 
 
 def _devices(seen: Seen) -> Iterator[Violation]:

@@ -27,6 +27,7 @@ from vgpumgr.model.host import Fence, HostRecord
 from vgpumgr.model.layout import GpuLayout
 from vgpumgr.model.operation import OperationState
 from vgpumgr.model.quota import Quota
+from vgpumgr.model.rolling import Rolling
 from vgpumgr.model.vm import VmSpec
 
 # A disk of one sector.
@@ -40,6 +41,16 @@ def apply(*specs: VmSpec, restart: bool = False) -> Command:
 
     def command(app: App) -> None:
         app.engine.apply(specs, restart=restart)[1].raise_for_failure()
+
+    return command
+
+
+def roll(*specs: VmSpec) -> Command:
+    """``vgpumgr apply --restart --at-once 1``."""
+    how = {spec.name: Rolling(group="", at_once=1, within_s=0.0) for spec in specs}
+
+    def command(app: App) -> None:
+        app.engine.apply(specs, restart=True, rolling=how)[1].raise_for_failure()
 
     return command
 

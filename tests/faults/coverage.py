@@ -16,6 +16,7 @@ from vgpumgr.engine.operations.operation_records import VERBS, OnRefusal
 from vgpumgr.engine.steps import step
 from vgpumgr.engine.steps.layout_steps import ChangePart
 from vgpumgr.engine.steps.repair_steps import ConfirmGone
+from vgpumgr.engine.steps.wave_steps import AwaitWave
 from vgpumgr.layout import partition_changes
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.operation import StepState, TaskState
@@ -23,6 +24,8 @@ from vgpumgr.model.operation import StepState, TaskState
 RECORD = Path(__file__).with_name("covered.json")
 # It looks, and that is all it does.
 CHANGES_NOTHING = frozenset({ConfirmGone.__name__})
+# It is never acted: what it says is done by tasks of their own.
+_NEVER_ACTED = frozenset({AwaitWave.__name__})
 _CHANGE = ChangePart.__name__
 # They write what other points are named by.
 _JOURNAL = frozenset({"reserve", "record"})
@@ -50,7 +53,7 @@ Transition = tuple[str, tuple[str, ...]]
 def kinds() -> frozenset[str]:
     """Every kind of step; a layout's change counts once for each part that it can change."""
     parts = {f"{_CHANGE}:{part}" for part in partition_changes._KINDS}
-    return frozenset(step._KINDS.keys() - {_CHANGE} | parts)
+    return frozenset(step._KINDS.keys() - {_CHANGE} - _NEVER_ACTED | parts)
 
 
 def uncovered(passed: Iterable[Point]) -> list[str]:

@@ -102,6 +102,8 @@ class MortalLedger:
         answer = write(*args, **named)
         if name == "record":
             self._fuse.follow(args)
+        if name == "reserve":
+            self._fuse.follow(args[0].moved)
         self._fuse.pass_(AFTER, *what)
         return answer
 
@@ -109,7 +111,7 @@ class MortalLedger:
         if name == "reserve":
             start: Reservation = args[0]
             self._fuse.learn(start.tasks)
-            return (reserved(start),)
+            return (reserved(start), *map(self._transition, start.moved))
         if name == "record":
             return tuple(self._transition(each) for each in args)
         return (name.replace("_", " "),)

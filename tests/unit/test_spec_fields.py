@@ -68,6 +68,10 @@ NOT_IN_A_FILE = {
 NO_PART_OF_THE_SPEC = {
     "apiVersion": "the format of the document",
     "kind": "the format of the document",
+    **dict.fromkeys(
+        ("rolling", "at_once", "wait_for", "within"),
+        "how a change is carried out, which is over when the VM is as its file says",
+    ),
 }
 NOT_IN_A_DOMAIN = {
     "VmSpec.policy": "placement's, for the ledger alone",
@@ -113,6 +117,7 @@ NOT_IN_POOLS = {
     "numa": "a desktop is placed as VMs are by default",
     "hugepages": "memory set aside for spares would be lost to all else",
     "queue": "a pool's priority says which pool comes first",
+    "rolling": "its update says how many desktops get a new image at a time",
 }
 NO_DESKTOPS_FIELDS = {
     *("VmSpec.autostart", "VmSpec.pin_cpus", "VmSpec.numa", "VmSpec.hugepage_kib", "VmSpec.queue"),

@@ -162,7 +162,7 @@ class OperationWatch:
         """Report the tasks that have ended since."""
         from vgpumgr.engine.operations.operation_outcome import VmOutcome
         from vgpumgr.model.errors import VgpumgrError
-        from vgpumgr.model.operation import FINAL_TASKS, TaskState
+        from vgpumgr.model.operation import FINAL_TASKS, ROLL, TaskState
 
         self._operation = operation["name"]
         self._sinks.sized(len(operation["tasks"]))
@@ -174,7 +174,7 @@ class OperationWatch:
         self._lines = max(self._lines, len(lines))
         for task in operation["tasks"]:
             state = TaskState(task["state"])
-            if state in FINAL_TASKS and task["id"] not in self._told:
+            if state in FINAL_TASKS and task["verb"] != ROLL and task["id"] not in self._told:
                 self._told.add(task["id"])
                 error = VgpumgrError(task["error"]) if task["error"] else None
                 told = {name: task[name] for name in ("vm", "host", "verb")}

@@ -19,6 +19,7 @@ from vgpumgr.model.errors import AccessRefused, PartlyDone, VgpumgrError
 from vgpumgr.model.operation import (
     FINAL_TASKS,
     LAYOUT,
+    ROLL,
     SHELVE,
     UNSHELVE,
     OperationRecord,
@@ -163,12 +164,16 @@ class OneOperation:
 
 
 def show_operation(context: CallContext, asked: OneOperation) -> Result[WholeOperation]:
-    """One operation with its tasks and their steps."""
+    """One operation with its tasks and their steps; a VM waits for its wave in one task, and
+    changes in another.
+    """
+    from vgpumgr.engine.operations.waiting_waves import without_begun
+
     reads = context.reads
     found = reads.operation(asked.id)
     tasks = reads.tasks(found.id)
     how = operation_status(context.app.ledger, found, tasks)
-    items: list[TaskItem] = [to_plain(task) for task in tasks]
+    items: list[TaskItem] = [to_plain(task) for task in without_begun(tasks)]
     done = found.ended_at is not None
     whole: Any = {**operation_item(found, how), "done": done, "tasks": items}
     return Result(answer=whole)
@@ -191,7 +196,7 @@ def undo_operation(context: CallContext, asked: OneOperation) -> Result[OutcomeI
 
 
 _TENANTS_VERBS = frozenset({"create", "delete", "change", "start", "stop"})
-_TENANTS_VERBS |= {SHELVE, UNSHELVE, LAYOUT}
+_TENANTS_VERBS |= {SHELVE, UNSHELVE, LAYOUT, ROLL}
 
 
 def _own(context: CallContext, id_: str) -> str:

@@ -29,7 +29,7 @@ class ReasonItem(TypedDict):
 
 class ActionItem(TypedDict):
     """What happens to one VM: ``details`` are lines for people. ``replace`` is set where the change
-    cannot be made in place: how to go on.
+    cannot be made in place: how to go on. ``wave`` is its wave of a rolling change; 0: at once.
     """
 
     kind: str
@@ -38,6 +38,7 @@ class ActionItem(TypedDict):
     details: list[str]
     needs_restart: bool
     replace: str
+    wave: int
 
 
 class UnplacedItem(TypedDict):
@@ -135,6 +136,7 @@ def plan_item(plan: Plan) -> PlanItem:
                 "details": list(action.details),
                 "needs_restart": action.needs_restart,
                 "replace": action.replace,
+                "wave": action.wave,
             }
             for action in plan.actions
         ],

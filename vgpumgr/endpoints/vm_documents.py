@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typing_extensions import TypedDict
 
@@ -20,7 +20,7 @@ from vgpumgr.endpoints.documents import (
     vms_of,
     what_stays,
 )
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result, Runs
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.layout_items import layout_plan_item
 from vgpumgr.endpoints.outcomes import failure_of, outcome_item
 from vgpumgr.endpoints.own_documents import require_own_plan
@@ -31,6 +31,7 @@ from vgpumgr.model.errors import Conflict, NoPlacement, PartlyDone
 from vgpumgr.model.formats import counted
 from vgpumgr.model.layout import LayoutPlan
 from vgpumgr.model.queue import QueueState
+from vgpumgr.model.rolling import RollingVms, all_rolling
 
 if TYPE_CHECKING:
     from vgpumgr.engine.operations.operation_outcome import Outcome
@@ -38,7 +39,19 @@ if TYPE_CHECKING:
     from vgpumgr.spec import Documents
 
 
-def plan_vms(context: CallContext, asked: DocumentText) -> Result[PlanItem]:
+AtOnce = Annotated[int, ParameterLimits(ge=1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanVms(DocumentText):
+    """Documents of VMs to plan. ``at_once``: as many VMs are stopped at a time for a change, of all
+    in the documents.
+    """
+
+    at_once: AtOnce | None = None
+
+
+def plan_vms(context: CallContext, asked: PlanVms) -> Result[PlanItem]:
     """Probe, and plan the VMs and layouts of the documents; nothing is changed."""
     documents = vm_documents(
         context, asked, hosts=Permission.HOST_READ, layouts=Permission.LAYOUT_READ
@@ -46,11 +59,18 @@ def plan_vms(context: CallContext, asked: DocumentText) -> Result[PlanItem]:
     wanted = vms_of(documents, asked.source)
     context.app.require_hosts()
     layouts = _layouts(context, documents)
-    planned = context.app.engine.plan(wanted)
+    planned = context.app.engine.plan(wanted, _rolling(documents, asked.at_once))
     item = plan_item(planned)
     if layouts != LayoutPlan():
         item["layouts"] = layout_plan_item(layouts)
     return Result(answer=item, error=unread_error(planned.warnings))
+
+
+def _rolling(documents: Documents, at_once: int | None) -> RollingVms:
+    """The VMs that change in waves, by their documents or as the caller says."""
+    if at_once is None:
+        return documents.rolling
+    return all_rolling(tuple(each.name for each in documents.vms), at_once, documents.rolling)
 
 
 def _layouts(context: CallContext, documents: Documents) -> LayoutPlan:
@@ -65,7 +85,7 @@ PLAN_VMS = Endpoint(
     path="/vms:plan",
     permission=Permission.VM_PLAN,
     summary="What applying documents of VMs would do; nothing is changed.",
-    asks=DocumentText,
+    asks=PlanVms,
     answers=PlanItem,
     kind="Plan",
     work=plan_vms,
@@ -76,13 +96,15 @@ PLAN_VMS = Endpoint(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyVms(DocumentText):
+class ApplyVms(PlanVms):
     """Documents of VMs to create, change and start. ``partial``: the VMs that fit, even if others
-    do not; ``restart``: VMs may be stopped for changes that need it.
+    do not; ``restart``: VMs may be stopped for changes that need it, ``with_users`` even where
+    users are at work.
     """
 
     partial: bool = False
     restart: bool = False
+    with_users: bool = False
 
 
 def apply_vms(context: CallContext, asked: ApplyVms) -> Result[AppliedPlan]:
@@ -101,11 +123,18 @@ def apply_vms(context: CallContext, asked: ApplyVms) -> Result[AppliedPlan]:
     try:
         with context.changing() as engine:
             done, outcome = engine.apply(
-                wanted, partial=asked.partial, restart=asked.restart, show=show
+                wanted,
+                partial=asked.partial,
+                restart=asked.restart,
+                with_users=asked.with_users,
+                rolling=_rolling(documents, asked.at_once),
+                show=show,
             )
     except (Conflict, NoPlacement) as error:
-        error.next = error.next.replace("-f FILE", typed_source(asked.source))
+        error.next = _named(error.next, asked)
         raise
+    if outcome.stopped is not None:
+        outcome.stopped.next = _named(outcome.stopped.next, asked)
     answer: Any = {**plan_item(done), **outcome_item(outcome)}
     return Result(
         answer=answer,
@@ -114,6 +143,13 @@ def apply_vms(context: CallContext, asked: ApplyVms) -> Result[AppliedPlan]:
         or _without_place(done, len(wanted), asked.source)
         or unread_error(done.warnings),
     )
+
+
+def _named(next: str, asked: ApplyVms) -> str:
+    """The command as it is typed: with the file, and with the waves that were asked for."""
+    more = f" --at-once {asked.at_once}" if asked.at_once and "--at-once" not in next else ""
+    typed = next.replace("--restart", f"--restart{more}")
+    return typed.replace("-f FILE", typed_source(asked.source))
 
 
 def _without_place(done: Plan, wanted: int, source: str) -> PartlyDone | None:

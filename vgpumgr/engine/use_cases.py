@@ -39,6 +39,7 @@ from vgpumgr.engine.pools import (
 from vgpumgr.engine.queue import explain_waiting, queue_cycle
 from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.engine.vms import (
+    rolling_change,
     vm_alternates,
     vm_apply,
     vm_clone,
@@ -50,6 +51,7 @@ from vgpumgr.model.apply_plan import Plan
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
 from vgpumgr.model.operation import TaskRecord
 from vgpumgr.model.placement import Explanation
+from vgpumgr.model.rolling import NOT_ROLLING, RollingVms
 from vgpumgr.model.vm import VmSpec
 
 
@@ -73,10 +75,10 @@ class Engine(EngineContext):
         vm = self.ledger.vm(name)
         return self.host(vm.host).domains.xml(vm.name)
 
-    def plan(self, desired: Sequence[VmSpec]) -> Plan:
+    def plan(self, desired: Sequence[VmSpec], rolling: RollingVms = NOT_ROLLING) -> Plan:
         """Probe, then say what apply would do, or raise what it would: the images are looked at."""
         protected_desktops.refuse_names(self, [each.name for each in desired])
-        planned, view = vm_apply.plan(self, desired)
+        planned, view = vm_apply.plan(self, desired, rolling)
         placed = [each.placed for each in planned.actions if each.placed]
         records = {host.name: host for host in view.hosts}
         check_images(placed, records, self.hosts, self.lanes)
@@ -97,13 +99,28 @@ class Engine(EngineContext):
         *,
         partial: bool = False,
         restart: bool = False,
+        with_users: bool = False,
+        rolling: RollingVms = NOT_ROLLING,
         show: Callable[[Plan], None] = lambda _: None,
     ) -> tuple[Plan, Outcome]:
-        """Plan, reserve all or nothing, execute. NoPlacement or Conflict change nothing. ``show``
-        hears the plan before it is carried out.
+        """Plan, reserve all or nothing, execute; what is ``rolling`` in waves. NoPlacement or
+        Conflict change nothing, nor does UsersAtWork unless ``with_users``. ``show`` hears the plan
+        before it is carried out.
         """
         protected_desktops.refuse_names(self, [each.name for each in desired])
-        return vm_apply.apply(self, desired, partial=partial, restart=restart, show=show)
+        return vm_apply.apply(
+            self,
+            desired,
+            partial=partial,
+            restart=restart,
+            with_users=with_users,
+            rolling=rolling,
+            show=show,
+        )
+
+    def reserve_wave(self, operation: str) -> tuple[TaskRecord, ...]:
+        """Reserve the next wave of a rolling change; RollStopped where it may not begin."""
+        return rolling_change.reserve_wave(self, operation)
 
     def reserve_alternates(
         self, operation: str, specs: Mapping[str, VmSpec] = NOTHING

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from vgpumgr.model.placement import NotPlaced, Placed
+from vgpumgr.model.rolling import Rolling
 from vgpumgr.model.vm import VmRecord, VmSpec
 
 
@@ -25,7 +26,9 @@ class Action:
     ``placed`` is set for create, and for a change of GPU parts or CPUs; ``record`` for every VM the
     ledger knows already. ``replace``:
     the change cannot be made in place, ``apply`` refuses it, and this is the way on; ``FILE`` in it
-    stands for the user's file.
+    stands for the user's file. ``wave`` is the wave of a ``rolling`` change that it belongs to,
+    counted from 1; 0: it is made at once. ``releases_first``: the VM releases its own GPU parts
+    before it takes those of ``placed``.
     """
 
     kind: ActionKind
@@ -36,6 +39,9 @@ class Action:
     placed: Placed | None = None
     record: VmRecord | None = None
     replace: str = ""
+    rolling: Rolling | None = None
+    wave: int = 0
+    releases_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +80,17 @@ class Plan:
     def changes(self) -> int:
         """How many VMs would change, or begin to wait."""
         return len(self.actions) + len(self.entering)
+
+    @property
+    def waves(self) -> int:
+        """How many waves there are."""
+        return max((action.wave for action in self.actions), default=0)
+
+    @property
+    def first(self) -> Plan:
+        """The plan of what is done at once, and in the first wave."""
+        now = tuple(action for action in self.actions if action.wave <= 1)
+        return replace(self, actions=now)
 
     @property
     def replaced(self) -> tuple[Action, ...]:

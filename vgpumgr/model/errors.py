@@ -214,6 +214,12 @@ class PartlyDone(VgpumgrError):
     exit_status = 7
 
 
+class RollStopped(PartlyDone):
+    """A rolling change did not go on after one of its waves."""
+
+    code = "partly.rolling"
+
+
 class NotPermitted(VgpumgrError):
     """The host or its policy says that we may not."""
 

@@ -33,6 +33,8 @@ SHELVE, UNSHELVE = "shelve", "unshelve"
 RESEAT = "reseat"
 # A VM that gets its first disk anew over another image, and keeps all else.
 REIMAGE = "reimage"
+# A VM that waits for its wave of a rolling change; done once that wave has begun.
+ROLL = "roll"
 # A VM recreated on ``host`` because its old one, ``peer``, was lost and is proven off.
 EVACUATE = "evacuate"
 # What an evacuated VM left on its old host, taken away there.
@@ -259,7 +261,9 @@ class Reservation:
     ``queued`` are new in the queue, ``queue`` moves what is there (StaleGeneration where another
     did). ``images`` are new (StaleGeneration where name and version are taken), ``copies`` of
     images come (where there is none) or leave. ``continued``: the operation has begun already, and
-    its tasks get company (StaleGeneration where it has ended).
+    its tasks get company (StaleGeneration where it has ended). ``moved``: tasks of it that change
+    their state with that. ``sharing`` are VMs (ids) whose new allocations may have units that they
+    hold already, which pass to these when the VM has its new seat.
     """
 
     operation: OperationRecord
@@ -278,3 +282,5 @@ class Reservation:
     images: tuple[ImageRecord, ...] = ()
     copies: tuple[ImageCopy, ...] = ()
     continued: bool = False
+    moved: tuple[Transition, ...] = ()
+    sharing: frozenset[str] = frozenset()

@@ -43,6 +43,7 @@ TABLE = (
     Form("setup NAME", "it is set up badly, for `doctor` to find", "setup nouveau"),
     Form("guest DOMAIN users COUNT", "what its agent tells from now on", "guest DOMAIN users 1"),
     Form("guest DOMAIN address IP", "the same", "guest DOMAIN address 192.0.2.7"),
+    Form("guest DOMAIN silent", "its agent does not answer, until the guest ends"),
     Form("destroy DOMAIN", "somebody else switches it off"),
     Form("undefine DOMAIN", "somebody else makes libvirt forget it"),
     Form("remove-mdev UUID", "somebody else removes a vGPU that no guest uses"),

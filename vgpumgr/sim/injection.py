@@ -15,6 +15,7 @@ from vgpumgr.helper.dispatch import VERBS
 from vgpumgr.model.errors import Conflict, NotFound, UsageError
 from vgpumgr.sim.fault_forms import FORMS
 from vgpumgr.sim.host_faults import count_of
+from vgpumgr.sim.libvirt.known_domains import NOBODY
 from vgpumgr.sim.libvirt.sim_domains import SimDomains
 from vgpumgr.sim.linux.machine_setup import ENABLED, RESTORE, Setup
 from vgpumgr.sim.machine.kernel import Kernel
@@ -30,10 +31,12 @@ def set_agent_words(domains: SimDomains, name: str, words: Sequence[str]) -> Non
         raise UsageError(f"no guest {name} runs", next="vgpumgr vm list")
     match list(words):
         case ["users", count] if count.isdecimal():
-            domain.guest = replace(domain.guest, users=int(count))
+            domain.guest = replace(domain.guest or NOBODY, users=int(count))
         case ["address", text] if _is_address(text):
-            known = domain.guest.addresses
-            domain.guest = replace(domain.guest, addresses=(*known, text))
+            guest = domain.guest or NOBODY
+            domain.guest = replace(guest, addresses=(*guest.addresses, text))
+        case ["silent"]:
+            domain.guest = None
         case _:
             raise UsageError(
                 f"{' '.join(words)!r} is not something that a guest reports", next=FORMS

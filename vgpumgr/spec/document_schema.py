@@ -92,6 +92,10 @@ _VM = {
     "queue": Key(
         "Whether the VM may wait while nothing has room for it, and on which terms.", "queue: true"
     ),
+    "rolling": Key(
+        "How many of the replicas are stopped at a time for a change that needs a stop.",
+        "rolling: {at_once: 5}",
+    ),
 }
 
 _GPU = {
@@ -244,6 +248,19 @@ _QUEUE = {
     "await_hosts": Key(
         "Whether the VM waits for hosts to be added, where no host of the fleet could hold it.",
         "queue: {await_hosts: true}",
+    ),
+}
+
+_ROLLING = {
+    "at_once": Key("How many VMs are stopped at a time.", "rolling: {at_once: 5}", "VMs"),
+    "wait_for": Key(
+        "What the next wave waits for: that the VMs run (`running`), or that their guest agents "
+        "answer, too (`agent`).",
+        "rolling: {at_once: 5, wait_for: running}",
+    ),
+    "within": Key(
+        "How long a wave may take to run again before the change stops.",
+        "rolling: {at_once: 5, within: 10m}",
     ),
 }
 
@@ -443,6 +460,7 @@ WORKLOAD_KEYS: Mapping[str, Mapping[str, Key]] = {
     "CloudInitModel": _CLOUD_INIT,
     "AffinityModel": _AFFINITY,
     "QueueModel": _QUEUE,
+    "RollingModel": _ROLLING,
     "Layout": _LAYOUT,
     "RuleModel": _RULE,
     "InstanceModel": _INSTANCE,

@@ -12,6 +12,7 @@ from vgpumgr.model.formats import parse_mib
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.layout import LayoutSpec
 from vgpumgr.model.pool import PoolSpec
+from vgpumgr.model.rolling import RollingVms
 from vgpumgr.model.sim_fleet import SimFleet
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.spec.fields import API_VERSION, Memory, Strict
@@ -56,6 +57,7 @@ KINDS: Mapping[str, type[Model]] = MappingProxyType(
 class Documents:
     """What a file asks for, in its order, replicas and counts expanded. ``lines`` is where the
     document of a kind and name begins, ``of_no_tenant`` are the VMs and pools that name no tenant.
+    ``rolling`` are the VMs that change in waves.
     """
 
     vms: tuple[VmSpec, ...] = ()
@@ -65,6 +67,7 @@ class Documents:
     pools: tuple[PoolSpec, ...] = ()
     lines: Mapping[tuple[str, str], int] = field(default_factory=dict, compare=False)
     of_no_tenant: frozenset[tuple[str, str]] = field(default=frozenset(), compare=False)
+    rolling: RollingVms = field(default_factory=dict)
 
 
 def load(data: bytes | str, source: str, known_profiles: frozenset[str] = frozenset()) -> Documents:
@@ -88,6 +91,7 @@ def load(data: bytes | str, source: str, known_profiles: frozenset[str] = frozen
         pools=tuple(reader.pools),
         lines=reader.lines,
         of_no_tenant=frozenset(reader.of_no_tenant),
+        rolling=reader.rolling(),
     )
 
 
@@ -140,6 +144,15 @@ class _Reader:
         for model in self._vms:
             value = model.value()
             yield from (replace(value, name=name) for name in model.names())
+
+    def rolling(self) -> RollingVms:
+        """The VMs that change in waves: those of one document are a group."""
+        return {
+            name: model.rolling.value(model.name)
+            for model in self._vms
+            if model.rolling
+            for name in model.names()
+        }
 
     def _keep(self, model: Model, tree: YamlTree) -> None:
         names = model.names() if isinstance(model, VmModel) else [model.name]

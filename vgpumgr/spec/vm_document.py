@@ -19,6 +19,7 @@ from vgpumgr import catalog
 from vgpumgr.model.domain import PASSED_CPU
 from vgpumgr.model.formats import TEMPLATE_NAMES, fill_template, parse_bytes, parse_mib
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
+from vgpumgr.model.rolling import Rolling
 from vgpumgr.model.vm import (
     PRIORITIES,
     SWITCHES,
@@ -172,6 +173,23 @@ class QueueModel(Strict):
         )
 
 
+class RollingModel(Strict):
+    """How VMs that have to stop for a change are stopped: some at a time."""
+
+    at_once: int = Field(ge=1, le=MAX_REPLICAS)
+    wait_for: Literal["running", "agent"] = "running"
+    within: Duration = "5m"
+
+    def value(self, group: str) -> Rolling:
+        """The same in the model's words, for the VMs of one document."""
+        return Rolling(
+            group=group,
+            at_once=self.at_once,
+            agent=self.wait_for == "agent",
+            within_s=float(seconds(self.within)),
+        )
+
+
 def _said(value: object) -> object:
     """``true`` is a mapping with nothing in it, ``false`` none at all."""
     if isinstance(value, bool):
@@ -284,10 +302,13 @@ class VmModel(MachineModel):
     numa: Literal["none", "prefer", "require"] = "prefer"
     hugepages: Hugepages | None = None
     queue: QueueField = None
+    rolling: RollingModel | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> VmModel:
         check_gpus(self.gpus, display=self.display)
+        if self.rolling and self.rolling.wait_for == "agent" and not self.agent:
+            refuse("needs agent: true, by which the guest is heard", "rolling", "wait_for")
         if self.queue and not {self.name, *self.names()}.isdisjoint(self.queue.after):
             refuse("a VM cannot wait for its own end", "queue", "after")
         if self.replicas is not None and any(nic.mac for nic in self.networks):

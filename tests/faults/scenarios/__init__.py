@@ -16,6 +16,7 @@ from tests.faults.scenarios import (
     moves,
     pools,
     queueing,
+    rolling,
     tickets,
     turns,
     vms,
@@ -23,6 +24,7 @@ from tests.faults.scenarios import (
 
 _ROOMS = (
     vms,
+    rolling,
     moves,
     layouts,
     automatic,

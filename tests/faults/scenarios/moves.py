@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from tests.faults import commands
 from tests.faults.scenario import Command, Place, Prepare, Scenario
-from tests.faults.scenarios.ways import FRESH, SEED, WAYS, Way
+from tests.faults.scenarios.ways import FRESH, MDEV, SEED, WAYS, Way
+from tests.simworld import host, vm
 
 # A VM that is off takes the same steps but two.
 OFF = ("no gpu", "mdev", "vfio-vf in MIG", "pci-vf")
@@ -76,7 +77,21 @@ def _within(part: str, way: Way) -> Iterator[Scenario]:
         yield replace(scene, operation="reseat off", prepare=(_alone(way), _off))
 
 
+def _own_place() -> Scenario:
+    """Only its own part is in the way of the larger one: it goes first."""
+    spec = vm("desk", "T4-4Q", disks=(FRESH,), autostart=True)
+    larger = replace(spec, gpus=vm("desk", "T4-16Q").gpus)
+    return Scenario(
+        operation="change seat",
+        part="own place",
+        hosts=(host("T4", versions=MDEV),),
+        command=commands.apply(larger, restart=True),
+        prepare=(lambda place: place.enrol("h1"), lambda place: place.apply(spec)),
+    )
+
+
 SCENARIOS = (
+    _own_place(),
     *(scenario for part, way in WAYS.items() for scenario in _of(part, way)),
     *(scenario for part in WITHIN for scenario in _within(part, WAYS[part])),
 )

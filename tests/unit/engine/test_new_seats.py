@@ -46,7 +46,8 @@ def assert_sound(world: SimWorld) -> VmRecord:
     [domain] = facts.domains
     assert (it.state, it.moving_to) == (VmState.ACTIVE, None)
     assert set(domain.devices) == {each.device for each in held}
-    assert {each.uuid for each in facts.mdevs} == {each.device for each in held}
+    mdevs = {each.device for each in held if each.framework == "mdev"}
+    assert {each.uuid for each in facts.mdevs} == mdevs
     assert {claim.allocation for claim in facts.claims} == {each.id for each in held}
     assert sorted(each.profile for each in held) == sorted(each.profile for each in it.spec.gpus)
     assert survey(world.engine).drifts == ()
@@ -103,16 +104,28 @@ def test_nothing_is_stopped_that_was_not_allowed(world: SimWorld) -> None:
     assert assert_sound(world).spec == SMALL
 
 
-def test_its_own_parts_in_the_way_are_said_with_the_commands(world: SimWorld) -> None:
-    world.apply(vm("b", "T4-4Q"))
+def test_its_own_parts_in_the_way_are_released_first(world: SimWorld) -> None:
     whole = vm("a", "T4-16Q", "T4-16Q", disks=(DISK,))
-    world.delete("b")
-    with pytest.raises(NoPlacement, match="a cannot be placed") as caught:
-        change(world, whole)
-    assert caught.value.next.startswith("vgpumgr vm stop a --release-gpu, then ")
+    before = world.ledger.vm("a")
+    [action] = change(world, whole).actions
+    assert action.releases_first and action.details[-1] == "its own GPU parts are released first"
+    after = assert_sound(world)
+    assert (after.id, after.volumes, len(after.spec.gpus)) == (before.id, before.volumes, 2)
+    assert world.facts().domains[0].state is DomainState.RUNNING
+    change(world, SMALL)
     assert assert_sound(world).spec == SMALL
+
+
+def test_a_whole_gpu_of_its_own_in_the_way_is_said_with_the_commands(world: SimWorld) -> None:
+    one = vm("a", "passthrough", disks=(DISK,))
+    change(world, one)
+    both = vm("a", "passthrough", "passthrough", disks=(DISK,))
+    with pytest.raises(NoPlacement, match="a cannot be placed") as caught:
+        change(world, both)
+    assert caught.value.next.startswith("vgpumgr vm stop a --release-gpu, then ")
+    assert assert_sound(world).spec == one
     world.engine.shelve(["a"], StopManner(force=True)).raise_for_failure()
-    change(world, whole)
+    change(world, both)
     world.engine.start(["a"]).raise_for_failure()
     assert len(assert_sound(world).spec.gpus) == 2
 

@@ -15,13 +15,20 @@ from vgpumgr.cli.running_command import carry_out, finish
 from vgpumgr.cli.terminal import confirm
 from vgpumgr.cli.user_files import document_text, file_option
 from vgpumgr.cli.views.layout_views import layout_plan_text
-from vgpumgr.cli.views.outcome_views import outcome_text
+from vgpumgr.cli.views.outcome_views import outcome_text, with_users_option
 from vgpumgr.cli.views.plan_views import plan_text
 from vgpumgr.endpoints.documents import DocumentText, typed_source
 from vgpumgr.endpoints.endpoint import Result
 from vgpumgr.endpoints.plan_items import PlanItem
 from vgpumgr.endpoints.queue import CANCEL_QUEUED, CancelQueued
-from vgpumgr.endpoints.vm_documents import APPLY_VMS, FIND_VMS, PLAN_VMS, ApplyVms, NamedVms
+from vgpumgr.endpoints.vm_documents import (
+    APPLY_VMS,
+    FIND_VMS,
+    PLAN_VMS,
+    ApplyVms,
+    NamedVms,
+    PlanVms,
+)
 from vgpumgr.model.errors import NoPlacement, PoolsInFile, StillRunning
 from vgpumgr.model.formats import spanned
 
@@ -37,15 +44,25 @@ def _unless_pools(of_vms: Callable[[], T]) -> T | None:
         return None
 
 
+at_once_option = click.option(
+    "--at-once",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Of all VMs in the file that have to stop for a change, stop N at a time.",
+)
+
+
 @click.command("plan")
 @file_option
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 10 when something would change.")
+@at_once_option
 @output_option
 @pass_context
-def plan(context: Context, file: str, detailed_exitcode: bool) -> None:
+def plan(context: Context, file: str, detailed_exitcode: bool, at_once: int | None) -> None:
     """Show what apply would do; probes every host, changes nothing."""
     asked = document_text(file)
-    found = _unless_pools(lambda: context.read(PLAN_VMS, asked))
+    wanted = PlanVms(text=asked.text, source=asked.source, at_once=at_once)
+    found = _unless_pools(lambda: context.read(PLAN_VMS, wanted))
     if found is None:
         _exit_if(plan_pools(context, asked) and detailed_exitcode)
         return
@@ -63,7 +80,8 @@ def plan(context: Context, file: str, detailed_exitcode: bool) -> None:
 def diff(context: Context, file: str) -> None:
     """Compare a file with the fleet: exit 0 when it has converged, 10 when it has not."""
     asked = document_text(file)
-    found = _unless_pools(lambda: context.read(PLAN_VMS, asked))
+    wanted = PlanVms(text=asked.text, source=asked.source)
+    found = _unless_pools(lambda: context.read(PLAN_VMS, wanted))
     if found is None:
         _exit_if(plan_pools(context, asked))
         return
@@ -94,9 +112,19 @@ def _print_plan(file: str, plan: PlanItem, *, partial: bool = False) -> None:
 @click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
 @click.option("--partial", is_flag=True, help="Create the VMs that fit, even if others do not.")
 @click.option("--restart", is_flag=True, help="Allow stopping VMs for changes that need it.")
+@at_once_option
+@with_users_option
 @output_option
 @pass_context
-def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bool) -> None:
+def apply(
+    context: Context,
+    file: str,
+    dry_run: bool,
+    partial: bool,
+    restart: bool,
+    at_once: int | None,
+    with_users: bool,
+) -> None:
     """Create and run the VMs of a file wherever they fit. Pools of a file are recorded, and `serve`
     creates their desktops.
 
@@ -106,10 +134,17 @@ def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bo
     """
     asked = document_text(file)
     if dry_run:
-        _show_plan(context, asked, partial=partial)
+        _show_plan(context, asked, partial=partial, at_once=at_once)
         return
     shown = _PlanShown()
-    wanted = ApplyVms(text=asked.text, source=asked.source, partial=partial, restart=restart)
+    wanted = ApplyVms(
+        text=asked.text,
+        source=asked.source,
+        partial=partial,
+        restart=restart,
+        at_once=at_once,
+        with_users=with_users,
+    )
     done = _unless_pools(lambda: carry_out(context, APPLY_VMS, wanted, planned=shown))
     if done is None:
         apply_pools(context, asked)
@@ -119,8 +154,11 @@ def apply(context: Context, file: str, dry_run: bool, partial: bool, restart: bo
     finish(done)
 
 
-def _show_plan(context: Context, asked: DocumentText, *, partial: bool) -> None:
-    found: Result[PlanItem] | None = _unless_pools(lambda: context.read(PLAN_VMS, asked))
+def _show_plan(
+    context: Context, asked: DocumentText, *, partial: bool, at_once: int | None
+) -> None:
+    wanted = PlanVms(text=asked.text, source=asked.source, at_once=at_once)
+    found: Result[PlanItem] | None = _unless_pools(lambda: context.read(PLAN_VMS, wanted))
     if found is None:
         plan_pools(context, asked)
         return

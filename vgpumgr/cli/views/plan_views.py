@@ -84,9 +84,19 @@ def plan_text(plan: PlanItem, *, partial: bool = False, file: str = "") -> str:
         f"{len(plan['unplaced'])} cannot be placed, {waiting}"
         f"{unchanged} converged"
     )
+    lines += wave_lines(plan["actions"])
     lines += [f"note: {note}" for note in plan["notes"]]
     lines += _refusals(plan, shlex.quote(file), partial=partial) if file else ()
     return "\n".join(lines)
+
+
+def wave_lines(actions: Iterable[ActionItem]) -> list[str]:
+    """The waves of a rolling change, a line each."""
+    waves: dict[int, list[str]] = {}
+    for each in actions:
+        if each["wave"]:
+            waves.setdefault(each["wave"], []).append(each["vm"])
+    return [f"  wave {n} of {len(waves)}: {spanned(waves[n], 5)}" for n in sorted(waves)]
 
 
 def _replaced(plan: PlanItem) -> list[ActionItem]:

@@ -20,6 +20,7 @@ from vgpumgr.engine.operations.operation_outcome import VmOutcome, operation_sta
 from vgpumgr.engine.operations.operation_status import NEEDS_OPERATOR, is_left, ways_on
 from vgpumgr.engine.operations.refusals import current_tasks
 from vgpumgr.engine.operations.task_run import CUT
+from vgpumgr.engine.operations.waiting_waves import due, waits
 from vgpumgr.model.errors import Interrupted, NotFound, OutcomeUnknown
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ledger import Ledger
@@ -162,7 +163,10 @@ def _is_ours_to_end(turn: HostCycle, operation: OperationRecord) -> bool:
         return False
     if is_left(operation, turn.context.clock.now()):
         return False
-    waiting = operation_lifecycle.unfinished(ledger.tasks(operation.id))
+    tasks = ledger.tasks(operation.id)
+    waiting = due(tasks)
+    if not waiting and any(map(waits, tasks)):
+        return not operation.summary.startswith(NEEDS_OPERATOR)
     return not waiting or any(task.host == turn.host for task in waiting)
 
 
@@ -174,7 +178,7 @@ def _go_on(turn: HostCycle, operation: OperationRecord) -> bool | None:
         if reasons is None:
             return None
         outcomes = _run(turn, operation)
-        if not operation_lifecycle.unfinished(context.ledger.tasks(operation.id)):
+        if not due(context.ledger.tasks(operation.id)):
             context.reserve_alternates(operation.id)  # the turns of those hosts go on with it
         for each in outcomes:
             turn.emit(task_event(each, ended=each.state in FINAL_TASKS))
@@ -184,7 +188,7 @@ def _go_on(turn: HostCycle, operation: OperationRecord) -> bool | None:
 
 def _run(turn: HostCycle, operation: OperationRecord) -> Sequence[VmOutcome]:
     ledger = turn.context.ledger
-    waiting = operation_lifecycle.unfinished(ledger.tasks(operation.id))
+    waiting = due(ledger.tasks(operation.id))
     mine = [task for task in waiting if task.host == turn.host]
     current = operation_lifecycle.close_superseded(ledger, mine, {})
     left = operation_lifecycle.unfinished(end_superseded(ledger, operation, current))
@@ -201,10 +205,17 @@ def _records(ledger: Ledger, tasks: Iterable[TaskRecord]) -> Mapping[str, HostRe
     return found
 
 
+# Who began it looked at users, and at the VMs that had changed; the controller cannot.
+_NEXT_WAVE = "its next wave stops VMs, which a person begins"
+
+
 def _reasons(turn: HostCycle, operation: str, outcomes: Iterable[VmOutcome]) -> Iterable[str]:
     """Reasons why only an operator can end an operation: the host answers, and neither resuming nor
     undoing works there.
     """
+    tasks = turn.context.ledger.tasks(operation)
+    if not due(tasks) and any(map(waits, tasks)):
+        yield _NEXT_WAVE
     waiting = [each for each in outcomes if each.state not in FINAL_TASKS and each.error]
     tries = turn.shared.patience.failed(operation, turn.host) if waiting else 0
     for each in waiting:
@@ -267,7 +278,7 @@ class OrphanedOperations:
                 continue
             if is_left(operation, self._context.clock.now()):
                 continue
-            for host in {task.host for task in unfinished(ledger.tasks(operation.id))}:
+            for host in {task.host for task in due(ledger.tasks(operation.id))}:
                 ready = self._shared.patience.ready(operation.id, host)
                 if ready and can_begin(host) and self._not_lately(host, now):
                     self._hurried[host] = now

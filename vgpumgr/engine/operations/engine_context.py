@@ -164,6 +164,13 @@ class EngineContext:
         """
         return ()
 
+    def reserve_wave(self, operation: str) -> tuple[TaskRecord, ...]:
+        """The tasks, reserved, of the next wave of a rolling change, once the VMs of the wave
+        before run again; none where something is open, or no wave is left. Raises why the next may
+        not begin. A context alone plans nothing: an engine does.
+        """
+        return ()
+
 
 def _doubted(records: Collection[HostRecord]) -> frozenset[str]:
     """The hosts whose last look failed; none where that is most of them, for the fault may be

@@ -16,12 +16,15 @@ from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome, operation_state, words
 from vgpumgr.engine.operations.refusals import TRIED_ELSEWHERE, current_tasks, refused_everywhere
 from vgpumgr.engine.operations.task_run import TaskRun, outcome_of
+from vgpumgr.engine.operations.waiting_waves import due, leave, waits
 from vgpumgr.engine.steps.step import StepSurroundings
 from vgpumgr.model.domain import OFF
 from vgpumgr.model.errors import (
     Conflict,
     DatabaseFault,
     HostUnreachable,
+    Interrupted,
+    LedgerError,
     NotFound,
     NotPermitted,
     VgpumgrError,
@@ -29,10 +32,10 @@ from vgpumgr.model.errors import (
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.operation import (
     EVACUATE,
-    FINAL_TASKS,
     LAYOUT,
     LEAVE,
     OF_HOSTS,
+    ROLL,
     OperationMoved,
     OperationState,
     TaskRecord,
@@ -50,6 +53,7 @@ def run(
     only: Collection[str] | None = None,
     *,
     elsewhere: bool = False,
+    waves: bool = False,
     asked: bool = True,
 ) -> Outcome:
     """Run every unfinished task of an operation, or ``only`` the tasks of these VMs, and close it.
@@ -59,12 +63,12 @@ def run(
     running host call ends, and nothing new begins. A database that fails meanwhile (a full disk)
     leaves the operation open: the error names it, and what is reserved in it. ``elsewhere``:
     refused VMs are tried at other places, in further tasks of the operation, as long as there are
-    any.
+    any. ``waves``: the waves of a rolling change that have not begun follow, one after the other.
     """
     if asked:
         context.begun(operation)
     try:
-        return _run(context, operation, tasks, only, elsewhere=elsewhere)
+        return _run(context, operation, tasks, only, elsewhere=elsewhere, waves=waves)
     except DatabaseFault as error:
         raise _left_open(error, operation, tasks) from error
 
@@ -87,12 +91,9 @@ def _run(
     only: Collection[str] | None,
     *,
     elsewhere: bool,
+    waves: bool,
 ) -> Outcome:
-    left = [
-        task
-        for task in tasks
-        if task.state not in FINAL_TASKS and (only is None or task.vm in only)
-    ]
+    left = [task for task in due(tasks) if only is None or task.vm in only]
     specs = _specs(context, left) if elsewhere else {}
     ended = _side_by_side(context, left)
     every = list(tasks)
@@ -102,7 +103,30 @@ def _run(
             break
         every += more
         ended |= _side_by_side(context, more)
-    return _close(context, operation, _outcomes(every, ended))
+    if not (waves and any(task.verb == ROLL for task in every)):
+        return _close(context, operation, _outcomes(every, ended))
+    stopped = _follow(context, operation, ended)
+    outcomes = _outcomes(context.ledger.tasks(operation), ended)
+    return replace(_close(context, operation, outcomes), stopped=stopped)
+
+
+def _follow(
+    context: EngineContext, operation: str, ended: dict[str, VmOutcome]
+) -> VgpumgrError | None:
+    """Run the waves that follow; why they stopped, None where all is done or something is open."""
+    while not context.stop.is_set():
+        try:
+            more = context.reserve_wave(operation)
+        except (LedgerError, Interrupted):
+            raise
+        except VgpumgrError as error:
+            waiting = [task for task in context.ledger.tasks(operation) if waits(task)]
+            context.ledger.record(*leave(waiting, f"left as it was: {error.message}"))
+            return error
+        if not more:
+            return None
+        ended |= _side_by_side(context, more)
+    return None
 
 
 def _side_by_side(context: EngineContext, left: Sequence[TaskRecord]) -> dict[str, VmOutcome]:
@@ -145,12 +169,17 @@ def _outcomes(tasks: Sequence[TaskRecord], ended: Mapping[str, VmOutcome]) -> tu
     now = [_as_ended(task, ended.get(task.id)) for task in tasks]
     found = []
     for task in current_tasks(now):
-        outcome = ended.get(task.id) or outcome_of(task, task.state)
+        outcome = ended.get(task.id) or outcome_of(task, task.state, _left(task))
         if task.state is TaskState.UNDONE:
             same = [each for each in now if each.vm == task.vm and each.verb == task.verb]
             outcome = replace(outcome, error=refused_everywhere(same) or outcome.error)
         found.append(outcome)
     return tuple(found)
+
+
+def _left(task: TaskRecord) -> Conflict | None:
+    """Why a VM was left out of its wave."""
+    return Conflict(task.error) if task.verb == ROLL and task.error else None
 
 
 def _as_ended(task: TaskRecord, outcome: VmOutcome | None) -> TaskRecord:

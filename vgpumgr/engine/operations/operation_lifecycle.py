@@ -14,6 +14,7 @@ from vgpumgr.engine.operations.operation_outcome import Outcome, operation_state
 from vgpumgr.engine.operations.operation_records import VERBS, OnRefusal
 from vgpumgr.engine.operations.operation_status import process
 from vgpumgr.engine.operations.refusals import BY_REQUEST, retryable_vms
+from vgpumgr.engine.operations.waiting_waves import due
 from vgpumgr.model.errors import Conflict, Interrupted, StaleGeneration
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.operation import (
@@ -27,6 +28,7 @@ from vgpumgr.model.operation import (
     OF_IMAGES,
     REIMAGE,
     RESEAT,
+    ROLL,
     UNSHELVE,
     OperationMoved,
     OperationRecord,
@@ -64,7 +66,7 @@ def begin(context: EngineContext, start: Reservation) -> Outcome:
         raise Interrupted("interrupted", why="nothing was changed yet")
     context.ledger.reserve(start)
     _claim(context, start.operation.id)
-    return execution.run(context, start.operation.id, start.tasks, elsewhere=True)
+    return execution.run(context, start.operation.id, start.tasks, elsewhere=True, waves=True)
 
 
 def resume(context: EngineContext, prefix: str) -> Outcome:
@@ -78,7 +80,7 @@ def resume(context: EngineContext, prefix: str) -> Outcome:
     refused = retryable_vms(tasks, context.ledger.refusals(operation))
     waiting = (*unfinished(tasks), *(each.task for each in refused))
     tasks = close_superseded(context.ledger, tasks, {})
-    return execution.run(context, operation, tasks, elsewhere=True).of(waiting)
+    return execution.run(context, operation, tasks, elsewhere=True, waves=True).of(waiting)
 
 
 def undo(context: EngineContext, prefix: str) -> Outcome:
@@ -144,7 +146,7 @@ def _go_on(context: EngineContext, operation: str, desired: Mapping[str, VmSpec]
     outcome = execution.run(context, operation, tasks, elsewhere=True)
     if outcome.interrupted:
         outcome.raise_for_failure()
-    return outcome.of(unfinished(tasks))
+    return outcome.of(due(tasks))
 
 
 def _to_undo(
@@ -197,7 +199,7 @@ def worked_on(ledger: Ledger) -> frozenset[str]:
     found: set[str] = set()
     for operation in ledger.operations(open_only=True):
         tasks = ledger.tasks(operation.id)
-        found |= {task.vm_id for task in unfinished(tasks)}
+        found |= {task.vm_id for task in due(tasks)}
         if any(task.state is TaskState.UNDONE for task in tasks):
             refused = retryable_vms(tasks, ledger.refusals(operation.id))
             found |= {each.task.vm_id for each in refused}
@@ -272,6 +274,8 @@ def _superseded(
     vm = alive.get(task.vm_id)
     if vm is None:
         return "the VM was deleted meanwhile"
+    if task.verb == ROLL:
+        return "superseded by a newer change" if vm.name in desired else ""
     if task.verb in {MIGRATE, EVACUATE, RESEAT}:
         return ""
     if task.host != vm.host:

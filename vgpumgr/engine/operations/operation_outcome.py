@@ -45,7 +45,8 @@ class Outcome:
     """One operation's end. ``operation`` is empty when there was nothing to do.
 
     ``ways_on`` are the commands for an interrupted operation, ``left_until`` is when `serve`
-    resumes it (Unix seconds).
+    resumes it (Unix seconds). ``stopped`` is why a rolling change did not go on, or its last wave
+    does not run.
     """
 
     operation: str = ""
@@ -53,6 +54,7 @@ class Outcome:
     interrupted: bool = False
     ways_on: str = ""
     left_until: float | None = None
+    stopped: VgpumgrError | None = None
 
     @property
     def done(self) -> tuple[VmOutcome, ...]:
@@ -104,13 +106,17 @@ class Outcome:
         return f"{len(self.done)} of {len(self.vms)} {what} are done"
 
     def raise_for_failure(self) -> None:
-        """Interrupted, the one VM's own error, or PartlyDone; nothing when all is done."""
+        """Interrupted, why a rolling change stopped, the one VM's own error, or PartlyDone; nothing
+        when all is done.
+        """
         if self.interrupted:
             raise Interrupted(
                 f"interrupted: {self._count()}",
                 why=f"running host calls were allowed to finish{self._left()}",
                 next=self.ways_on or f"vgpumgr operation resume {self.operation}",
             )
+        if self.stopped is not None:
+            raise self.stopped
         bad = [vm for vm in self.vms if vm.state is not TaskState.DONE]
         if not bad:
             return

@@ -26,6 +26,7 @@ from vgpumgr.model.operation import (
     RELEASE,
     REMOVE,
     RESEAT,
+    ROLL,
     SHELVE,
     UNSHELVE,
     OperationRecord,
@@ -174,6 +175,7 @@ VERBS = {
     REIMAGE: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     MIGRATE: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     RESEAT: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
+    ROLL: OperationVerb(OnRefusal.UNDO),
     EVACUATE: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     # Planned anew from whatever state they left: there is nothing to take back.
     LEAVE: OperationVerb(OnRefusal.FAIL),
@@ -229,6 +231,8 @@ def undone(task: TaskRecord, error: str) -> TaskMoved:
             layout_gpus=tuple(each.keep.gpu for each in _partitionings(task)),
             layouts_before=tuple(each.was for each in _partitionings(task) if each.was is not None),
         )
+    if task.verb == ROLL:
+        return TaskMoved(task=task.id, state=state, error=error)
     if task.verb == REIMAGE:
         active = VmState.ACTIVE
         return TaskMoved(task=task.id, state=state, error=error, vm_id=task.vm_id, vm_state=active)

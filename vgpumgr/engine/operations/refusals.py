@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from vgpumgr.engine.operations.waiting_waves import without_begun
 from vgpumgr.engine.steps.step import from_record
 from vgpumgr.model.errors import HostKeyChanged, HostRefused, InUse, NotPermitted, VgpumgrError
 from vgpumgr.model.operation import UNSHELVE, StepRecord, TaskRecord, TaskState
@@ -117,11 +118,13 @@ def retryable_vms(tasks: Sequence[TaskRecord], refusals: Iterable[Refusal]) -> l
 
 
 def current_tasks(tasks: Sequence[TaskRecord]) -> tuple[TaskRecord, ...]:
-    """The tasks of an operation without tasks that a later attempt replaced."""
+    """The tasks of an operation without tasks that a later attempt replaced, or that waited for a
+    wave which has begun.
+    """
     last = {task.vm: task.id for task in tasks if task.verb in TRIED_ELSEWHERE}
     return tuple(
         task
-        for task in tasks
+        for task in without_begun(tasks)
         if task.verb not in TRIED_ELSEWHERE
         or task.state is not TaskState.UNDONE
         or last[task.vm] == task.id

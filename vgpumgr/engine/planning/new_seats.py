@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from vgpumgr.engine.inventory.fleet_without import fleet_without
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
 from vgpumgr.engine.planning.changed_fields import needs_disks, needs_seat, stuck_fields
 from vgpumgr.engine.planning.decisions import decide_with_layouts
+from vgpumgr.engine.planning.own_places import OwnPlaces
 from vgpumgr.engine.planning.vm_admission import within_quotas
 from vgpumgr.model.apply_plan import Action
 from vgpumgr.model.placement import Decision, NotPlaced, Placed
@@ -21,7 +23,12 @@ class NewSeats:
     with the new VMs: in addition to their GPU parts, in the place of their CPUs and memory.
     """
 
-    def __init__(self, view: LedgerView, desired: Iterable[VmSpec]) -> None:
+    def __init__(
+        self,
+        view: LedgerView,
+        desired: Iterable[VmSpec],
+        waves: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         known = {vm.name: vm for vm in view.vms if vm.state is VmState.ACTIVE}
         pairs = ((known[spec.name], spec) for spec in desired if spec.name in known)
         self._moving = {
@@ -29,18 +36,60 @@ class NewSeats:
             for vm, spec in pairs
             if needs_seat(vm.spec, spec) and not stuck_fields(vm, spec)
         }
+        self._waves = _by_wave(self._moving, waves)
         self._decided: dict[str, Decision] = {}
-        self._view = view
-        if self._moving:
-            self._view = as_if_off(view, self._moving)
+        self._released: set[str] = set()
+        self._whole = self._view = view
+        if self._waves[0]:
+            self._view = as_if_off(view, self._waves[0])
 
     def decide(self, requests: Sequence[VmSpec], place: PlaceFunction) -> list[Decision]:
-        """Decisions for new VMs; those for new seats come first, and are kept."""
-        moving = list(self._moving.values())
-        found = decide_with_layouts(self._view, [*moving, *requests], place)
+        """Decisions for new VMs; those for new seats of the first wave come first, and are kept.
+        Later waves are decided as if the earlier ones were over: what holds is decided again when
+        they begin.
+        """
+        first = self._waves[0]
+        found = decide_with_layouts(self._view, [*first.values(), *requests], place)
         decided = within_quotas(self._view, found)
-        self._decided = {each.request.name: each for each in decided[: len(moving)]}
-        return decided[len(moving) :]
+        self._released = set()
+        self._decided = {each.request.name: each for each in decided[: len(first)]}
+        taken = [each for each in decided if isinstance(each, Placed)]
+        taken += self._in_own_place(first, OwnPlaces(self._view, place, (), tuple(taken)))
+        if len(self._waves) > 1:
+            self._foresee(taken, place)
+        return decided[len(first) :]
+
+    def _foresee(self, taken: list[Placed], place: PlaceFunction) -> None:
+        """The decisions of later waves, after what is ``taken`` in the first."""
+        gone = self._settled(self._waves[0])
+        for wave in self._waves[1:]:
+            view = as_if_off(self._whole, wave)
+            found = place(fleet_without(view, gone), list(wave.values()), taken=taken)
+            allowed = within_quotas(as_if_off(view, gone), [*taken, *found])[len(taken) :]
+            self._decided |= {each.request.name: each for each in allowed}
+            taken += [each for each in allowed if isinstance(each, Placed)]
+            taken += self._in_own_place(wave, OwnPlaces(view, place, set(gone), tuple(taken)))
+            gone |= self._settled(wave)
+
+    def _in_own_place(self, wave: Mapping[str, VmSpec], places: OwnPlaces) -> list[Placed]:
+        """Seats of the wave's VMs without one that release their own parts first."""
+        found = []
+        for vm_id, spec in wave.items():
+            if spec.gpus and isinstance(self.of(spec.name), NotPlaced):
+                placed = places.decide(vm_id, spec)
+                if placed is not None:
+                    self._decided[spec.name] = placed
+                    self._released.add(spec.name)
+                    found.append(placed)
+        return found
+
+    def _settled(self, wave: Mapping[str, VmSpec]) -> set[str]:
+        """The VMs of a wave (ids) that leave their seats."""
+        return {vm for vm, spec in wave.items() if isinstance(self.of(spec.name), Placed)}
+
+    def releases_first(self, name: str) -> bool:
+        """Whether a VM gets its seat once it has released its own parts."""
+        return name in self._released
 
     def of(self, name: str) -> Decision | None:
         """What was decided for a VM; None where it keeps its seat."""
@@ -57,6 +106,14 @@ class NewSeats:
             return ()
         found = place(fleet_without(self._view, refused), list(refused.values()))
         return tuple(each.request.name for each in found if isinstance(each, Placed))
+
+
+def _by_wave(moving: Mapping[str, VmSpec], waves: Mapping[str, int]) -> list[dict[str, VmSpec]]:
+    """What moves at once or in the first wave, in the second, and so on."""
+    found: dict[int, dict[str, VmSpec]] = {1: {}}
+    for vm, spec in moving.items():
+        found.setdefault(max(1, waves.get(spec.name, 1)), {})[vm] = spec
+    return [found[number] for number in sorted(found)]
 
 
 def is_reseated(change: Action) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView, ObservedDomains, observed_domains
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
+from vgpumgr.engine.planning.change_waves import change_waves
 from vgpumgr.engine.planning.changed_fields import (
     changed_fields,
     key,
@@ -18,12 +19,14 @@ from vgpumgr.engine.planning.changed_fields import (
 from vgpumgr.engine.planning.disk_images import resolved
 from vgpumgr.engine.planning.hypothetical_layouts import in_words
 from vgpumgr.engine.planning.new_seats import NewSeats, released_first
+from vgpumgr.engine.planning.own_places import SAID
 from vgpumgr.engine.planning.vm_admission import admit, never_fitting, with_waiting
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
 from vgpumgr.model.errors import Conflict, HostUnreachable
 from vgpumgr.model.formats import exact_size
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import Assignment, Decision, NotPlaced, Placed
+from vgpumgr.model.rolling import NOT_ROLLING, RollingVms
 from vgpumgr.model.vm import (
     DiskSpec,
     VmRecord,
@@ -94,13 +97,17 @@ def make_plan(
     desired: Sequence[VmSpec],
     place: PlaceFunction,
     warnings: Iterable[str] = (),
+    rolling: RollingVms = NOT_ROLLING,
 ) -> Plan:
-    """The plan of `apply` for these VMs. VMs that the file no longer names are never deleted."""
+    """The plan of `apply` for these VMs, in waves where they are ``rolling``. VMs that the file no
+    longer names are never deleted.
+    """
     known = {vm.name: vm for vm in view.vms}
     desired = resolved(desired, view.images, known)
     seen = observed_domains(view)
     asked = admit([spec for spec in desired if spec.name not in known], view.queue)
-    seats = NewSeats(view, desired)
+    waves = change_waves(desired, known, seen, rolling)
+    seats = NewSeats(view, desired, waves)
     placed = seats.decide(asked.tried, place)
     decisions, waiting = with_waiting(asked, placed, view.queue)
     if waiting and (held_back := asked.without(waiting, placed)):
@@ -122,6 +129,9 @@ def make_plan(
         else:
             continue  # it waits
         match step:
+            case Action() if spec.name in waves and not step.replace:
+                number = waves[spec.name]
+                actions.append(replace(step, wave=number, rolling=rolling[spec.name]))
             case Action():
                 actions.append(step)
             case NotPlaced():
@@ -220,7 +230,7 @@ def _known(
         if isinstance(seat, NotPlaced):
             return seat
         if seat is not None:
-            change = replace(change, placed=seat, details=(*fields, *describe(seat)))
+            change = _reseated(change, seat, first=seats.releases_first(spec.name))
         stops = needs_restart(record.spec, spec) and where in seen.running
         return replace(change, needs_restart=stops)
     awake = record.host in seen.hosts - seen.resting
@@ -234,6 +244,12 @@ def _known(
             details=(f"is not running{lost}",),
         )
     return None
+
+
+def _reseated(change: Action, seat: Placed, *, first: bool) -> Action:
+    said = (SAID,) if first else ()
+    details = (*change.details, *describe(seat), *said)
+    return replace(change, placed=seat, details=details, releases_first=first)
 
 
 MOST_NAMED = 5

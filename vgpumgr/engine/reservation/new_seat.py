@@ -12,8 +12,14 @@ from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.planning.new_seats import is_reseated
 from vgpumgr.engine.reservation.domain_plan import domain_xml
 from vgpumgr.engine.reservation.gpu_partitioning import partition_steps
-from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, device_steps, release_steps
+from vgpumgr.engine.reservation.vm_creation import (
+    VmSites,
+    allocate,
+    device_steps,
+    release_steps,
+)
 from vgpumgr.engine.reservation.vm_volumes import VmSite, grown_volumes, more_volumes
+from vgpumgr.engine.steps.device_steps import VacateDevice
 from vgpumgr.engine.steps.domain_steps import RedefineDomain
 from vgpumgr.engine.steps.move_steps import (
     STOP_TIMEOUT_S,
@@ -29,20 +35,22 @@ from vgpumgr.model.operation import RESEAT, OperationRecord, TaskRecord
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.vm import Allocation, VmPlace, VmRecord, VmSpec, VmState
 
-# Always cold: libvirt migrates between hosts alone. The new devices are made first; the old
-# ones go when the VM has the new ones for good.
+# Always cold: libvirt migrates between hosts alone. The new devices are made first where there is
+# room for both; the old ones go when the VM has the new ones for good.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSeat:
     """A VM, the place that it gets on its host (None: its GPU parts and CPUs stay), and whether it
     ``runs`` now and is to again. ``spec`` is what it is to be there; None: what it is.
+    ``releases_first``: what it has goes before what it takes is made.
     """
 
     vm: VmRecord
     placed: Placed | None
     runs: bool
     spec: VmSpec | None = None
+    releases_first: bool = False
 
     def more(self, site: VmSite) -> tuple[VolumePlan, ...]:
         """The volumes of its new disks."""
@@ -86,7 +94,7 @@ def seat_allocations(
 
 def seat_steps(wanted: NewSeat, new: tuple[Allocation, ...], sites: VmSites) -> Iterator[Step]:
     """Its new volumes, then off, its new devices made, defined with all that, started, and what it
-    had released.
+    had released: before they are made where they need its place.
     """
     vm, site, old = wanted.vm, sites.site(wanted.vm.host), sites.allocations(wanted.vm)
     there = wanted.there(site)
@@ -96,6 +104,8 @@ def seat_steps(wanted: NewSeat, new: tuple[Allocation, ...], sites: VmSites) -> 
         yield StopToMove(name=vm.name, vm_id=vm.id, timeout_s=STOP_TIMEOUT_S)
     for pool, name, size in grown_volumes(vm, there.spec):
         yield GrowVolume(pool=pool, name=name, capacity_bytes=size)
+    if wanted.releases_first:
+        yield from (VacateDevice(allocation=each) for each in old)
     yield from device_steps(new, site.modules)
     before, after = site.autostarts(vm.spec), site.autostarts(there.spec)
     redefine = RedefineDomain if wanted.runs else RedefineReseated
@@ -109,7 +119,7 @@ def seat_steps(wanted: NewSeat, new: tuple[Allocation, ...], sites: VmSites) -> 
     )
     if wanted.runs:
         yield StartReseated(name=vm.name, vm_id=vm.id)
-    if wanted.placed:
+    if wanted.placed and not wanted.releases_first:
         yield from release_steps(old)
 
 
@@ -137,7 +147,13 @@ def seat_tasks(
         if vm is None or action.kind is not ActionKind.CHANGE or not is_reseated(action):
             continue
         runs = vm.running or (vm.host, vm.name) in running
-        seat = NewSeat(vm=vm, placed=action.placed, runs=runs, spec=action.vm)
+        seat = NewSeat(
+            vm=vm,
+            placed=action.placed,
+            runs=runs,
+            spec=action.vm,
+            releases_first=action.releases_first,
+        )
         new, site = seat_allocations(seat, sites, opening), sites.site(vm.host)
         first = partition_steps(seat.placed, view) if seat.placed else ()
         work = (*first, *seat_steps(seat, new, sites))

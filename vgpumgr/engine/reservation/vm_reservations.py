@@ -119,6 +119,7 @@ def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -
         host_generations={host.name: host.generation for host in view.hosts if host.name in hosts},
         queued=queued,
         queue=moves,
+        sharing=frozenset(a.record.id for a in plan.actions if a.releases_first and a.record),
     )
 
 

@@ -16,6 +16,7 @@ from vgpumgr.engine.steps import (
     move_steps,
     repair_steps,
     volume_steps,
+    wave_steps,
 )
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "move_steps",
     "repair_steps",
     "volume_steps",
+    "wave_steps",
 ]

@@ -68,6 +68,17 @@ class ReleaseDevice(Step):
 
 
 @dataclass(frozen=True, slots=True)
+class VacateDevice(ReleaseDevice):
+    """Take the device of an allocation back, so that its VM gets another in its place. The ledger
+    keeps its place until the VM has that one.
+    """
+
+    def undo(self, host: Host) -> None:
+        """Make it again."""
+        gpu.framework(self.allocation.framework).realise(host.helper, self.allocation)
+
+
+@dataclass(frozen=True, slots=True)
 class ActivatePartition(Step):
     """Activate the partition of a VM's whole GPUs; ``gpus`` are the physical ids it must hold.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from vgpumgr.engine.capacity.refusal_explanation import refusal_explanations
@@ -15,11 +15,13 @@ from vgpumgr.engine.inventory.ledger_view import (
     observed_domains,
 )
 from vgpumgr.engine.migration.moves_within_host import state_to_move
+from vgpumgr.engine.migration.users_at_work import refuse_cut_off
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
 from vgpumgr.engine.operations.operation_lifecycle import refuse_resting, until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.planning.automatic_layouts import with_layouts_of
 from vgpumgr.engine.planning.disk_images import absent, check_images
 from vgpumgr.engine.planning.mac_addresses import refuse_shared_macs
@@ -33,20 +35,48 @@ from vgpumgr.engine.planning.vm_plan import (
     refuse_unreached,
 )
 from vgpumgr.engine.reservation import vm_reservations
+from vgpumgr.engine.reservation.rolling_tasks import rolling_tasks
 from vgpumgr.engine.reservation.vm_reservations import require_partitioned, require_whole
 from vgpumgr.model.apply_plan import ActionKind, Plan
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.errors import Interrupted
 from vgpumgr.model.host import HostFacts, HostRecord
-from vgpumgr.model.operation import EVACUATE, MIGRATE, RESEAT, SHELVE, UNSHELVE
+from vgpumgr.model.operation import (
+    EVACUATE,
+    MIGRATE,
+    RESEAT,
+    ROLL,
+    SHELVE,
+    UNSHELVE,
+    Reservation,
+)
+from vgpumgr.model.rolling import NOT_ROLLING, RollingVms
 from vgpumgr.model.vm import VmRecord, VmSpec
 
 # A start or stop that was cut off is not resumed: planning sees what runs.
-_RESUMED = frozenset({"create", "delete", "change", MIGRATE, RESEAT, EVACUATE, SHELVE, UNSHELVE})
+_RESUMED = frozenset(
+    {"create", "delete", "change", MIGRATE, RESEAT, ROLL, EVACUATE, SHELVE, UNSHELVE}
+)
 
 
-def plan(context: EngineContext, desired: Sequence[VmSpec]) -> tuple[Plan, LedgerView]:
-    """The plan with the reading it was made from: its generations referee the reservation.
+@dataclass(frozen=True, slots=True)
+class _PlanRequest:
+    """What is to be planned, and how VMs are placed."""
+
+    desired: Sequence[VmSpec]
+    rolling: RollingVms
+    place: PlaceFunction
+
+    def plan(self, view: LedgerView, warnings: Sequence[str]) -> Plan:
+        """By this reading."""
+        return make_plan(view, self.desired, self.place, warnings, self.rolling)
+
+
+def plan(
+    context: EngineContext, desired: Sequence[VmSpec], rolling: RollingVms = NOT_ROLLING
+) -> tuple[Plan, LedgerView]:
+    """The plan with the reading it was made from: its generations referee the reservation. VMs
+    that are ``rolling`` change in waves.
 
     Hosts that hang are left out and named, unless a VM is there or must go there, or one fits
     nowhere else: before that is said they are waited for. Hosts that a controller keeps looking at
@@ -57,7 +87,7 @@ def plan(context: EngineContext, desired: Sequence[VmSpec]) -> tuple[Plan, Ledge
     booked = bool(ledger.bookings())
     if booked:
         place = place_beside_bookings(place, ledger, now)
-    planned, view = _with_looks(context, desired, place)
+    planned, view = _with_looks(context, _PlanRequest(desired, rolling, place))
     refuse_oversized(planned.actions, view.hosts)
     refuse_shared_macs(desired, view.vms)
     if planned.unplaced and context.stop.is_set():
@@ -73,16 +103,14 @@ def plan(context: EngineContext, desired: Sequence[VmSpec]) -> tuple[Plan, Ledge
     return planned, view
 
 
-def _with_looks(
-    context: EngineContext, desired: Sequence[VmSpec], place: PlaceFunction
-) -> tuple[Plan, LedgerView]:
-    named, anywhere = _touched(context, desired)
+def _with_looks(context: EngineContext, asked: _PlanRequest) -> tuple[Plan, LedgerView]:
+    named, anywhere = _touched(context, asked.desired)
     kept_up = context.ledger.looks_kept_up(context.clock.now()) if anywhere else frozenset()
     trusted = kept_up - named
     said: list[str] = []
 
     def plan_by(view: LedgerView) -> tuple[Plan, LedgerView]:
-        return _planned(context, desired, place, view, said)
+        return _planned(context, asked, view, said)
 
     with context.looking(named, others=anywhere, without=trusted) as probes:
         said.extend(probes.wait())
@@ -123,19 +151,15 @@ def _lacking(context: EngineContext, planned: Plan) -> str:
 
 
 def _planned(
-    context: EngineContext,
-    desired: Sequence[VmSpec],
-    place: PlaceFunction,
-    view: LedgerView,
-    warnings: Sequence[str],
+    context: EngineContext, asked: _PlanRequest, view: LedgerView, warnings: Sequence[str]
 ) -> tuple[Plan, LedgerView]:
     """Hosts that lack the bare volume of an image are left out for its VMs."""
-    planned = make_plan(view, desired, place, warnings)
+    planned = asked.plan(view, warnings)
     placed = [each.placed for each in planned.actions if each.placed]
     missing = absent(placed, view, context.hosts, context.lanes)
     if missing:
         view = replace(view, absent=missing)
-        planned = make_plan(view, desired, place, warnings)
+        planned = asked.plan(view, warnings)
     return planned, view
 
 
@@ -161,9 +185,12 @@ def apply(
     *,
     partial: bool,
     restart: bool,
+    with_users: bool = False,
+    rolling: RollingVms = NOT_ROLLING,
     show: Callable[[Plan], None] = lambda _: None,
 ) -> tuple[Plan, Outcome]:
-    """Plan, reserve all or nothing, execute. NoPlacement or Conflict change nothing.
+    """Plan, reserve all or nothing, execute; of what is ``rolling`` the first wave, then the next.
+    NoPlacement or Conflict change nothing, and UsersAtWork unless ``with_users``.
 
     ``show`` hears the plan before anything of it is done; anew where the ledger had moved.
     """
@@ -172,19 +199,29 @@ def apply(
     ready = [spec for spec in desired if spec.name not in before.waiting]
 
     def attempt() -> tuple[Plan, Outcome]:
-        planned, view = plan(context, ready)
-        _refuse(context, planned, view, partial=partial, restart=restart)
+        planned, view = plan(context, ready, rolling)
+        refuse(context, planned, view, partial=partial, restart=restart)
+        if not with_users:
+            _refuse_users(context, planned)
         show(planned)
         if not planned.changes:
             return planned, before
-        return planned, before.then(carry_out(context, planned, view))
+        return planned, before.then(carry_out(context, planned, view, with_users=with_users))
 
     return until_current(attempt)
 
 
-def _refuse(
+def _refuse_users(context: EngineContext, planned: Plan) -> None:
+    """UsersAtWork where one of its stops would cut users off."""
+    stopping = [each.record for each in planned.actions if each.needs_restart and each.record]
+    again = "vgpumgr apply -f FILE --restart --with-users"
+    refuse_cut_off(context, stopping, next=f"{again}, or wait until they have logged off")
+
+
+def refuse(
     context: EngineContext, planned: Plan, view: LedgerView, *, partial: bool, restart: bool
 ) -> None:
+    """Raise what keeps a plan from being carried out."""
     seen = observed_domains(view)
     changes = [action for action in planned.actions if action.kind is ActionKind.CHANGE]
     refuse_resting(((each.vm.name, each.host) for each in changes), seen.resting)
@@ -209,7 +246,9 @@ def _refuse(
             helps = said.changes if said and all(vm.name != first for vm in view.vms) else ()
             error = no_placement(planned.unplaced, helps=helps)
             if first in planned.in_own_way:
-                error.next = release_command(first)
+                one_by_one = any(action.releases_first for action in planned.actions)
+                again = "vgpumgr apply -f FILE --restart --at-once 1"
+                error.next = again if one_by_one else release_command(first)
             error.next += _partial_instead(planned)
             raise error
 
@@ -225,20 +264,33 @@ def carry_out(
     planned: Plan,
     view: LedgerView,
     desktops: Sequence[DesktopRecord] = (),
+    *,
+    with_users: bool = False,
 ) -> Outcome:
     """Reserve the plan and execute it; StaleGeneration changes nothing.
 
-    ``desktops`` are the rows of new VMs that belong to pools.
+    ``desktops`` are the rows of new VMs that belong to pools. ``with_users``: later waves stop VMs
+    on which users are at work, too.
     """
-    placed = [action.placed for action in planned.actions if action.placed]
-    records = {host.name: host for host in view.hosts}
-    check_images(placed, records, context.hosts, context.lanes)
-    start = vm_reservations.apply_reservation(planned, view, context.opening())
+    opening = context.opening()
+    start = reservation(context, planned.first, view, opening)
+    waves = rolling_tasks(planned, opening, start.operation, with_users=with_users)
+    start = replace(start, tasks=(*start.tasks, *waves))
     if desktops:
         start = replace(start, desktops=_with_vms(desktops, start.vms))
     if not start.tasks:
         context.ledger.enqueue(start.queued)
     return operation_lifecycle.begin(context, start)
+
+
+def reservation(
+    context: EngineContext, planned: Plan, view: LedgerView, opening: OperationOpening
+) -> Reservation:
+    """The transaction of a plan, once its images were looked at."""
+    placed = [action.placed for action in planned.actions if action.placed]
+    records = {host.name: host for host in view.hosts}
+    check_images(placed, records, context.hosts, context.lanes)
+    return vm_reservations.apply_reservation(planned, view, opening)
 
 
 def _with_vms(

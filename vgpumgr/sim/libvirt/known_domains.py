@@ -69,7 +69,8 @@ class Domain:
     """``running`` is what it was started with, ``live`` as XML; None and empty while it is off.
 
     ``viewers`` are QEMU's ends of connections to its VNC server. ``guest`` is what its guest would
-    tell: every simulated guest has an agent, which is heard where the domain has a channel for it.
+    tell, None where its agent is silent: every simulated guest has one, which is heard where the
+    domain has a channel for it.
     ``written`` says when each file of it was written last.
     """
 
@@ -82,7 +83,7 @@ class Domain:
     paused: bool = False
     job: Job | None = None
     viewers: list[socket.socket] = field(default_factory=list)
-    guest: GuestFacts = NOBODY
+    guest: GuestFacts | None = NOBODY
     written: dict[WrittenFile, int] = field(
         default_factory=lambda: dict.fromkeys(WrittenFile, next(WRITES))
     )

@@ -7,7 +7,7 @@ import os
 import shlex
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from operator import or_ as operator_or_
 from pathlib import Path
@@ -259,10 +259,13 @@ def _promises(connection: Connection) -> Iterator[LedgerProblem]:
 
 
 def _units(connection: Connection) -> Iterator[LedgerProblem]:
-    """What an allocation says it holds is what the units say, both ways."""
+    """What an allocation says it holds is what the units say, both ways. A VM that gets a seat in
+    the place of its own parts holds the units of both once.
+    """
     held: dict[str, set[tuple[str, str, int]]] = {}
     for row in connection.execute(select(unit)):
         held.setdefault(row.allocation_id, set()).add((row.gpu_id, row.kind, row.slot))
+    moving = _of_moving_vms(connection, held)
     for row in connection.execute(select(allocation, gpu.c.units.label("there")).join(gpu)):
         has = held.get(row.id, set())
         says: set[tuple[str, str, int]] = set() if row.released_at is not None else _named(row)
@@ -270,12 +273,24 @@ def _units(connection: Connection) -> Iterator[LedgerProblem]:
         if has - says:
             why = f"it holds {_slots(has - says)} of {row.gpu} that it does not list"
             yield LedgerProblem(what=f"{name} holds too much", why=why, next=_REPORT)
+        has = has | moving.get(row.vm_id, set())
         if says - has:
             why = f"it lists {_slots(says - has)} of {row.gpu} that it does not hold"
             yield LedgerProblem(what=f"{name} holds too little", why=why, next=_REPORT)
         if any(kind == MEMORY and slot >= row.there for _, kind, slot in says):
             why = f"{row.gpu} has {row.there}"
             yield LedgerProblem(what=f"{name} is beyond its GPU", why=why, next=_REPORT)
+
+
+def _of_moving_vms(
+    connection: Connection, held: Mapping[str, set[tuple[str, str, int]]]
+) -> dict[str, set[tuple[str, str, int]]]:
+    """The units of each VM that moves, by its id."""
+    found: dict[str, set[tuple[str, str, int]]] = {}
+    moving = select(allocation.c.id, allocation.c.vm_id).join(vm).where(vm.c.moving_to.is_not(None))
+    for row in connection.execute(moving):
+        found.setdefault(row.vm_id, set()).update(held.get(row.id, ()))
+    return found
 
 
 def _holders(connection: Connection) -> Iterator[LedgerProblem]:

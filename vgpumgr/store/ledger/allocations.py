@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
@@ -167,20 +167,53 @@ def _extra(record: Allocation) -> list[tuple[str, object]]:
     return [(field.name, getattr(record, field.name)) for field in fields(_Extra)]
 
 
-def insert_allocations(connection: Connection, allocations: Sequence[Allocation]) -> None:
-    """Take units; StaleGeneration where one of them, or a device, has an owner."""
+def insert_allocations(
+    connection: Connection, allocations: Sequence[Allocation], sharing: Collection[str] = ()
+) -> None:
+    """Take units; StaleGeneration where one of them, or a device, has an owner. Units that a VM of
+    ``sharing`` (ids) holds already stay with what holds them: :func:`pass_on`.
+    """
     if not allocations:
         return
-    units = (unit_row for each in allocations for unit_row in _units(each))
+    own = _owners(connection, sharing) if sharing else {}
+    units = [
+        row for each in allocations for row in _units(each) if (each.vm_id, *_key(row)) not in own
+    ]
     try:
         connection.execute(insert(allocation), [allocation_row(each) for each in allocations])
-        connection.execute(insert(unit), list(units))
+        if units:
+            connection.execute(insert(unit), units)
     except IntegrityError as error:
         raise StaleGeneration(
             "a unit or device was taken since the plan was made",
             why=f"on one of {some(each.gpu for each in allocations)} ({error.orig})",
             next=AGAIN,
         ) from error
+
+
+def _owners(connection: Connection, vms: Collection[str]) -> dict[tuple[str, str, str, int], str]:
+    """The allocation of each unit that one of these VMs (ids) holds: by VM, GPU, kind and slot."""
+    held = select(unit, allocation.c.vm_id).join(allocation)
+    rows = connection.execute(held.where(allocation.c.vm_id.in_(sorted(vms))))
+    return {(row.vm_id, row.gpu_id, row.kind, row.slot): row.allocation_id for row in rows}
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, str, int]:
+    return row["gpu_id"], row["kind"], row["slot"]
+
+
+def pass_on(connection: Connection, vm_id: str) -> None:
+    """Give the reserved allocations of a VM the units that they have in common with what it
+    held before.
+    """
+    owners = _owners(connection, [vm_id])
+    reserved = allocation.c.state == AllocationState.RESERVED.value
+    for held in connection.execute(HELD.where(allocation.c.vm_id == vm_id, reserved)).all():
+        for row in _units(allocation_of(held)):
+            gpu_id, kind, slot = _key(row)
+            if owners.get((vm_id, gpu_id, kind, slot), held.id) != held.id:
+                is_it = (unit.c.gpu_id == gpu_id, unit.c.kind == kind, unit.c.slot == slot)
+                connection.execute(update(unit).where(*is_it).values(allocation_id=held.id))
 
 
 def _units(taken: Allocation) -> Iterator[dict[str, Any]]:

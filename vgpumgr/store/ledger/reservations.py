@@ -28,6 +28,7 @@ from vgpumgr.store.ledger.pools import take_all
 from vgpumgr.store.ledger.queue import enter_queue, move_entries
 from vgpumgr.store.ledger.quotas import within_quotas
 from vgpumgr.store.ledger.request_history import keep_requests
+from vgpumgr.store.ledger.transitions import apply_transitions
 from vgpumgr.store.ledger.vms import change_vms, vm_row
 from vgpumgr.store.schema import (
     gpu,
@@ -74,7 +75,7 @@ def reserve(connection: Connection, stamp: Stamp, start: Reservation) -> None:
     with within_quotas(connection, start):
         _insert_vms(connection, vms)
         changes = change_vms(connection, start.changed_vms)
-        insert_allocations(connection, start.allocations)
+        insert_allocations(connection, start.allocations, start.sharing)
     replace_layouts(connection, start.layouts, start.gpu_generations)
     begin_membership(connection, stamp, start)
     if start.images or start.copies:
@@ -86,6 +87,8 @@ def reserve(connection: Connection, stamp: Stamp, start: Reservation) -> None:
     if start.desktops:
         take_all(connection, stamp, start.desktops)
     _insert_journal(connection, stamp, start)
+    if start.moved:
+        apply_transitions(connection, stamp, start.moved)
     if not start.continued:  # what was asked for was asked for once
         keep_requests(connection, start, vms)
     write(connection, stamp, start_records(start, changes))

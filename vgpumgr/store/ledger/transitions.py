@@ -34,6 +34,7 @@ from vgpumgr.model.operation import (
 from vgpumgr.model.vm import AllocationState, VmState
 from vgpumgr.store.database.redaction import withhold
 from vgpumgr.store.ledger import queue, refusals
+from vgpumgr.store.ledger.allocations import pass_on
 from vgpumgr.store.ledger.audit_trail import (
     Stamp,
     StateChange,
@@ -235,6 +236,8 @@ _NEW, _OLD = _given_back(*_HELD, _TAKEN), _given_back(*_HELD, ~_TAKEN)
 
 def _keep_one_place(connection: Connection, by_task: Mapping[str, object], *, new: bool) -> None:
     """Of a VM that moves within its host: what it takes is reserved yet, what it had is not."""
+    if new:
+        pass_on(connection, str(by_task["in_vm"]))
     give_back, release = _OLD if new else _NEW
     connection.execute(give_back, by_task)
     release.run(connection, by_task)

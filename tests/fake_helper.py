@@ -86,9 +86,18 @@ class FakeHelper:
 
     def _image_inspect(self, path: str, pool_path: str) -> dict[str, object]:
         found = self.host.images.get(path.removeprefix(f"{pool_path}/"))
+        volume = next((each for each in self.host.volumes.values() if each.path == path), None)
+        if found is None and volume is not None:
+            found = {"format": volume.format, "backing": volume.backing_path}
         if found is None:
             raise NotFound(f"no file {path}")
         return {"format": "qcow2", "backing": None, "data_file": None, **found}
+
+    def _overlay_dissolve(self, path: str, pool_path: str, below: str = "") -> dict[str, object]:
+        if self._image_inspect(path, pool_path)["backing"] is None:
+            raise HostRefused(f"{path} is laid over nothing")
+        self.host.lay_over(path, below)
+        return {"backing": below or None}
 
     def _file_digest(self, path: str, pool_path: str) -> dict[str, object]:
         """Equal where the same was uploaded or copied; nothing else is modelled."""

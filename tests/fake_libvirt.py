@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from vgpumgr.model.domain import (
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound
 from vgpumgr.model.host import StoragePool
 from vgpumgr.model.ports import Host
+from vgpumgr.sim.libvirt.domain_needs import with_files
 
 if TYPE_CHECKING:
     from tests.fakes import FakeHost
@@ -83,9 +84,11 @@ class FakeDomains:
 
     def _mark(self, name: str, mark: Ownership | None) -> None:
         self._change(name, ownership=mark)
-        xml = self.host.xml_by_name[name]
-        marked = domainxml.with_mark(xml, domainxml.mark_text(mark)) if mark else None
-        self.host.xml_by_name[name] = marked or domainxml.without_mark(xml)
+        for xmls in (self.host.xml_by_name, self.host.live_by_name):
+            if name in xmls:
+                bare = domainxml.without_mark(xmls[name])
+                marked = mark and domainxml.with_mark(bare, domainxml.mark_text(mark))
+                xmls[name] = marked or bare
 
     def kept_beside(self, name: str) -> KeptBeside:
         effect = self.host.kept_beside.get
@@ -115,6 +118,39 @@ class FakeDomains:
         found = self.host.call("guest", name, effect=lambda: effect(name))
         return found if isinstance(found, GuestFacts) else None
 
+    def switch_disks(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
+        name = self._named(name)
+        effect = partial(self._switch, name, files, freeze)
+        self.host.call("switch_disks", name, dict(files), freeze, effect=effect)
+
+    def _switch(self, name: str, files: Mapping[str, str], freeze: bool) -> None:
+        live = self._live(name)
+        if freeze and name not in self.host.guests:
+            raise HostRefused("Guest agent is not responding")
+        there = {volume.path for volume in self.host.volumes.values()}
+        if absent := [path for path in files.values() if path not in there]:
+            raise HostRefused(f"missing existing file: {absent[0]}")
+        self.host.live_by_name[name] = with_files(live, files)
+
+    def pull_disk(self, name: str, disk: str, below: str) -> None:
+        name = self._named(name)
+        effect = partial(self._pull, name, disk, below)
+        self.host.call("pull_disk", name, disk, below, effect=effect)
+
+    def _pull(self, name: str, disk: str, below: str) -> None:
+        files = {each.target: each.path for each in domainxml.disks(self._live(name))}
+        self.host.lay_over(files[disk], below)
+
+    def pull_progress(self, name: str, disk: str) -> MoveProgress | None:
+        self.host.call("pull_progress", self._named(name), disk, effect=lambda: None)
+        return None
+
+    def cancel_pull(self, name: str, disk: str) -> None:
+        self.host.call("cancel_pull", self._named(name), disk, effect=lambda: None)
+
+    def thaw(self, name: str) -> None:
+        self.host.call("thaw", self._named(name), effect=lambda: None)
+
     def _named(self, key: str) -> str:
         there = self.host.domains_by_name.items()
         return next((name for name, each in there if each.uuid == key), key)
@@ -122,7 +158,7 @@ class FakeDomains:
     def _live(self, name: str) -> str:
         if self._known(name).state is DomainState.SHUTOFF:
             raise HostRefused(f"domain {name} is off")
-        return self.host.xml_by_name[name]
+        return self.host.live_by_name.get(name) or self.host.xml_by_name[name]
 
     def _resume(self, name: str) -> None:
         if self._known(name).state is DomainState.SHUTOFF:
@@ -174,6 +210,7 @@ class FakeDomains:
         self._known(name)
         self._check(self.host.xml_by_name[name])
         self._change(name, state=DomainState.RUNNING)
+        self.host.live_by_name[name] = self.host.xml_by_name[name]
 
     def _check(self, xml: str) -> None:
         for device in domainxml.parse(xml).devices:
@@ -184,6 +221,7 @@ class FakeDomains:
                 raise HostRefused(f"cannot open {path}")
 
     def _off(self, name: str) -> None:
+        self.host.live_by_name.pop(name, None)
         if self._known(name).persistent:
             self._change(name, state=DomainState.SHUTOFF)
         else:
@@ -192,6 +230,7 @@ class FakeDomains:
     def _forget(self, name: str) -> None:
         self.host.domains_by_name.pop(name, None)
         self.host.xml_by_name.pop(name, None)
+        self.host.live_by_name.pop(name, None)
 
     def _known(self, name: str) -> DomainFacts:
         if name not in self.host.domains_by_name:

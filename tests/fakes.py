@@ -147,6 +147,7 @@ class FakeHost:
     claims: dict[str, Claim] = field(default_factory=dict)
     domains_by_name: dict[str, DomainFacts] = field(default_factory=dict)
     xml_by_name: dict[str, str] = field(default_factory=dict)
+    live_by_name: dict[str, str] = field(default_factory=dict)
     volumes: dict[tuple[str, str], VolumeFacts] = field(default_factory=dict)
     uploads: dict[str, bytes] = field(default_factory=dict)
     consoles: list[FakeStream] = field(default_factory=list)
@@ -198,6 +199,7 @@ class FakeHost:
         """Power cycle: domains off, mdevs and bindings gone; claims, definitions, volumes stay."""
         self.boots += 1
         self.mdevs.clear()
+        self.live_by_name.clear()
         for name, facts in self.domains_by_name.items():
             self.domains_by_name[name] = replace(facts, state=DomainState.SHUTOFF)
         self.drivers |= {gpu.device: gpu.driver for gpu in self.gpus if gpu.address}
@@ -305,6 +307,12 @@ class FakeHost:
         if self.drivers.get(name) == "vfio-pci":
             return None
         return next((each for each in self.parents if each.name == name), None)
+
+    def lay_over(self, path: str, below: str) -> None:
+        """A volume is laid over another one, or nothing."""
+        for key, facts in self.volumes.items():
+            if facts.path == path:
+                self.volumes[key] = replace(facts, backing_path=below or None)
 
     def available(self, parent: FakeParent, kind: str) -> int:
         """``available_instances``: what is left of the budget; a T4 keeps to one size."""

@@ -1,6 +1,6 @@
 """Model values ↔ libvirt XML, from ``xml-templates/`` with lxml. No policy lives here."""
 
-from vgpumgr.domainxml.domain_facts import disks, parse
+from vgpumgr.domainxml.domain_facts import disk_files, disks, parse, state_beside_disks
 from vgpumgr.domainxml.domain_parts import DomainParts, parts
 from vgpumgr.domainxml.foreign_domains import Described, GivenDevice, adopted, described
 from vgpumgr.domainxml.libvirt_acceptance import Validation, differences, knows, validate
@@ -16,6 +16,7 @@ __all__ = [
     "adopted",
     "described",
     "differences",
+    "disk_files",
     "disks",
     "knows",
     "mark_text",
@@ -23,6 +24,7 @@ __all__ = [
     "parse",
     "parts",
     "render",
+    "state_beside_disks",
     "validate",
     "volume",
     "with_mark",

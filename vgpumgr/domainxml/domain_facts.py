@@ -69,6 +69,20 @@ def pci_address(address: etree._Element) -> str:
     return str(PciAddress(*(int(address.get(part, "0"), 0) for part in parts)))
 
 
+def state_beside_disks(xml: str) -> str:
+    """The part of a domain whose state a copy of its disks would leave out: ``TPM``; empty for
+    none. Its NVRAM holds boot entries alone, which a guest makes again. ValueError for text
+    that is no domain.
+    """
+    return "TPM" if untrusted(xml, "domain").find("devices/tpm") is not None else ""
+
+
+def disk_files(xml: str) -> frozenset[str]:
+    """Every file of a disk, those of its backing chain included. ValueError for no domain."""
+    sources = untrusted(xml, "domain").iterfind("devices/disk//source[@file]")
+    return frozenset(each.get("file", "") for each in sources)
+
+
 def disks(xml: str) -> tuple[DomainDisk, ...]:
     """In their order; a disk that is no file has an empty path. ValueError for no domain."""
     found = []

@@ -42,6 +42,7 @@ from vgpumgr.endpoints import (
     vm_creation,
     vm_documents,
     vm_moves,
+    vm_snapshots,
     vms,
     webhooks,
 )
@@ -87,6 +88,7 @@ _ALL: tuple[AnyEndpoint, ...] = (
     *vm_creation.ENDPOINTS,
     *vm_documents.ENDPOINTS,
     *vm_moves.ENDPOINTS,
+    *vm_snapshots.ENDPOINTS,
     *vms.ENDPOINTS,
     *webhooks.ENDPOINTS,
 )

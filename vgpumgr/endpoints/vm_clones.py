@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result, Runs
+from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.outcomes import failure_of, outcome_item
 from vgpumgr.endpoints.own_documents import require_new_vm_name, require_own_plan
 from vgpumgr.endpoints.plan_items import AppliedPlan, plan_item
@@ -17,18 +17,21 @@ from vgpumgr.endpoints.shapes import Name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloneVm:
-    """The VM that is cloned, which is off, and the new one's name."""
+    """The VM that is cloned, which is off, and the new one's name. ``snapshot``: its disks are laid
+    over that snapshot of the VM, which may run: no byte is copied, and the snapshot has to stay.
+    """
 
     name: Name
     clone: Name
+    snapshot: Annotated[str, ParameterLimits(max_length=63)] = ""
 
 
 def clone_vm(context: CallContext, asked: CloneVm) -> Result[AppliedPlan]:
-    """Create a VM like it with copies of its disks; Conflict where there is one of the name."""
+    """Create a VM like it with its disks' content; Conflict where there is one of the name."""
     source = context.reads.vm(asked.name)
     require_new_vm_name(context, asked.clone)
     with context.changing() as engine:
-        spec = engine.clone_spec(source, asked.clone)
+        spec = engine.clone_spec(source, asked.clone, asked.snapshot)
         done, outcome = engine.apply([spec], show=lambda plan: require_own_plan(context, plan))
     answer: Any = {**plan_item(done), **outcome_item(outcome), "name": "plan"}
     return Result(answer=answer, error=failure_of(outcome))
@@ -39,7 +42,7 @@ CLONE_VM = Endpoint(
     method=HttpMethod.POST,
     path="/vms/{name}:clone",
     permission=Permission.VM_CREATE,
-    summary="Create a VM like one that is off, with copies of its disks.",
+    summary="Create a VM like another one, with copies of its disks or laid over a snapshot.",
     asks=CloneVm,
     answers=AppliedPlan,
     kind="Apply",

@@ -70,6 +70,7 @@ class VmItem(Look):
     labels: dict[str, str]
     gpus: list[VmGpu]
     volumes: list[VmVolume]
+    snapshots: list[str]
     cpus: list[int]
     numa_node: int | None
     owner: str
@@ -122,6 +123,7 @@ def vm_item(
             for each in sorted(held, key=lambda each: (each.parent or each.device, each.device))
         ],
         "volumes": [{"pool": pool, "name": name} for pool, name in vm.volumes],
+        "snapshots": [each.name for each in vm.snapshots],
         "cpus": list(vm.cpus),
         "numa_node": vm.numa_node,
         "owner": "vgpumgr",
@@ -197,6 +199,7 @@ def _foreign(host: HostRecord, domain: DomainFacts) -> VmItem:
             for device in domain.devices
         ],
         "volumes": [],
+        "snapshots": [],
         "cpus": [],
         "numa_node": None,
         "owner": "foreign",

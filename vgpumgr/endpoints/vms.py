@@ -314,7 +314,7 @@ def preview_delete(context: CallContext, asked: VmNames) -> Result[DeletedVms]:
     names = list(dict.fromkeys(asked.names))
     wanted = set(names)
     found = [each for each in reads.vms() if each.name in wanted]
-    volumes = [f"{pool}/{n}" for vm in found for pool, n in vm.volumes]
+    volumes = [f"{pool}/{n}" for vm in found for pool, n in vm.every_volume]
     run = [each.name for each in found if each.running]
     return Result(answer={"name": "delete", "vms": names, "run": run, "volumes": volumes})
 

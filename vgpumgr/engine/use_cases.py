@@ -46,6 +46,7 @@ from vgpumgr.engine.vms import (
     vm_deletion,
     vm_power,
     vm_shelving,
+    vm_snapshots,
 )
 from vgpumgr.model.apply_plan import Plan
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
@@ -159,6 +160,40 @@ class Engine(EngineContext):
         """Stop VMs and give back what they hold; their disks are kept. Conflict for a desktop."""
         protected_desktops.refuse_desktops(self, names)
         return vm_shelving.shelve(self, names, stop)
+
+    def take_snapshot(
+        self, name: str, snapshot: str, *, freeze: bool = False, memory: bool = False
+    ) -> Outcome:
+        """Keep what a VM's disks hold now: see :func:`vm_snapshots.create`. Conflict for a
+        desktop, which its pool makes from an image, and for its ``memory``.
+        """
+        protected_desktops.refuse_desktops(self, [name])
+        if memory:
+            vm_snapshots.refuse_memory(self.ledger.vm(name))
+        return vm_snapshots.create(self, name, snapshot, freeze=freeze)
+
+    def revert(
+        self,
+        name: str,
+        snapshot: str,
+        *,
+        stop: StopManner | None = None,
+        with_users: bool = False,
+    ) -> Outcome:
+        """Bring a VM's disks back to a snapshot; with ``stop`` a running one is stopped so, and
+        started again. UsersAtWork as :meth:`stop_vms`.
+        """
+        protected_desktops.refuse_desktops(self, [name])
+        if stop is not None and not with_users:
+            again = f"vgpumgr vm snapshot revert {name} {snapshot} --restart --with-users"
+            wait = "or wait until they have logged off"
+            users_at_work.refuse_users(self, [name], next=f"{again}, {wait}")
+        return vm_snapshots.revert(self, name, snapshot, stop)
+
+    def delete_snapshot(self, name: str, snapshot: str) -> Outcome:
+        """Delete a snapshot of a VM; its disks, and all other snapshots, stay as they are."""
+        protected_desktops.refuse_desktops(self, [name])
+        return vm_snapshots.delete(self, name, snapshot)
 
     def move_plan(
         self,

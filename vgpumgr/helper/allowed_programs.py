@@ -12,9 +12,10 @@ NVIDIA_SMI = "nvidia-smi"
 FMPM = "fmpm"
 SUDO = "sudo"
 SYSTEMCTL = "systemctl"
+QEMU_IMG = "qemu-img"
 ALLOWED = (
     *("modprobe", "qemu-system-x86_64", "/usr/libexec/qemu-kvm"),
-    *(SRIOV_MANAGE, NVIDIA_SMI, FMPM, SUDO, SYSTEMCTL),
+    *(SRIOV_MANAGE, NVIDIA_SMI, FMPM, SUDO, SYSTEMCTL, QEMU_IMG),
 )
 
 # fmpm is built from source, so it may lie below /usr/local.
@@ -47,10 +48,13 @@ def run(argv: Sequence[str], timeout: float) -> tuple[int, str]:
 def _may(argv: Sequence[str]) -> bool:
     """nvidia-smi only resets one GPU: without ``-i`` it would reset all of them.
 
-    sudo and systemctl only tell.
+    sudo and systemctl only tell; qemu-img has an image read as before over another file, and never
+    only say that it does (``-u``).
     """
     if argv[0] == NVIDIA_SMI:
         return len(argv) == 4 and tuple(argv[1:3]) == ("--gpu-reset", "-i")
+    if argv[0] == QEMU_IMG:
+        return tuple(argv[1:2]) == ("rebase",) and "-u" not in argv
     if argv[0] == SUDO:
         return tuple(argv[1:3]) == ("-n", "-l") and (len(argv) == 3 or argv[3:4] == ("-U",))
     return argv[0] != SYSTEMCTL or tuple(argv[1:2]) == ("show",)

@@ -47,12 +47,15 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True)
 class HelperVerb:
-    """``changes`` takes the host's lock and root; ``controlled`` also needs fleet and epoch."""
+    """``changes`` takes the host's lock and root; ``controlled`` also needs fleet and epoch. A
+    ``long`` one lets go of the lock before it begins: what it works on has a lock of its own.
+    """
 
     run: Callable[[Call], Answer]
     takes: tuple[str, ...] = ()
     changes: bool = False
     controlled: bool = False
+    long: bool = False
 
 
 def version(_call: Call) -> Answer:
@@ -119,6 +122,13 @@ VERBS = {
     "restore": HelperVerb(boot_restore.restore, changes=True),
     "image_inspect": HelperVerb(disk_images.inspect, ("path", "pool_path")),
     "file_digest": HelperVerb(disk_images.digest, ("path", "pool_path")),
+    "overlay_dissolve": HelperVerb(
+        disk_images.dissolve,
+        ("path", "pool_path", "below"),
+        changes=True,
+        controlled=True,
+        long=True,
+    ),
     "kvm_probe": HelperVerb(kvm.kvm_probe),
     "fleet_join": _controlled(fleet_membership.join),
     "fleet_leave": _controlled(fleet_membership.leave),
@@ -176,4 +186,6 @@ def _change(verb: HelperVerb, request: Mapping[str, Any], call: Call) -> Answer:
             raise errors.from_effect(error, "the host's lock could not be taken") from error
         if verb.controlled:
             fleets.check_epoch(call)
-        return verb.run(call)
+        if not verb.long:
+            return verb.run(call)
+    return verb.run(call)

@@ -35,6 +35,9 @@ RESEAT = "reseat"
 REIMAGE = "reimage"
 # A VM that waits for its wave of a rolling change; done once that wave has begun.
 ROLL = "roll"
+# A snapshot of a VM's disks taken, the disks brought back to one, and one deleted.
+SNAPSHOT, REVERT, UNSNAPSHOT = "snapshot", "revert", "delete-snapshot"
+OF_SNAPSHOTS = frozenset({SNAPSHOT, REVERT, UNSNAPSHOT})
 # A VM recreated on ``host`` because its old one, ``peer``, was lost and is proven off.
 EVACUATE = "evacuate"
 # What an evacuated VM left on its old host, taken away there.

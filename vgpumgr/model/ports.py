@@ -136,6 +136,28 @@ class Domains(Protocol):
     def guest(self, name: str) -> GuestFacts | None:
         """What the agent in the guest tells; None where none answers, or the domain is off."""
 
+    def switch_disks(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
+        """Have a running domain go on in other qcow2 files, by its disks' targets (``vda``): all at
+        one moment, each laid over the file that was written to before. With ``freeze`` the guest's
+        agent sees to it that its file systems are whole. HostRefused: it is off, no agent answers,
+        or a file is not there; nothing is changed then.
+        """
+
+    def thaw(self, name: str) -> None:
+        """Let a guest write again that was frozen by a call that was cut; no agent, no error."""
+
+    def pull_disk(self, name: str, disk: str, below: str) -> None:
+        """Begin to have a running domain's disk (``vda``) read as before over ``below`` alone
+        (empty: over nothing), whatever is between; one under way is no error. HostRefused: it is
+        off, or its disk is not laid over that.
+        """
+
+    def pull_progress(self, name: str, disk: str) -> MoveProgress | None:
+        """How far that is; None when none is under way."""
+
+    def cancel_pull(self, name: str, disk: str) -> None:
+        """End it: the disk reads as before. None under way is no error."""
+
 
 class Storage(Protocol):
     """libvirt by intent: storage pools and volumes of one host."""

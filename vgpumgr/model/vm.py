@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from vgpumgr.model.domain import PASSED_CPU, PLAIN_NIC, UNTUNED_DISK, DiskTuning, NicTuning
+from vgpumgr.model.snapshot import NO_SNAPSHOTS, SnapshotTree
 
 PRIORITIES: Mapping[str, int] = {"high": 100, "normal": 0, "low": -100}
 """Classes of priority by name; any other number is allowed, more comes first."""
@@ -242,6 +243,13 @@ class VmSpec:
     tenant: str = field(default="default", metadata=_LEDGER)
     queue: Terms | None = field(default=None, metadata=_LEDGER)
 
+    def is_laid_over(self, volumes: Collection[tuple[str, str]]) -> bool:
+        """Is a disk of it laid over one of these volumes?"""
+        return any(
+            disk.mode is DiskMode.OVERLAY and (disk.pool, disk.image) in volumes
+            for disk in self.disks
+        )
+
 
 def change_reach(field_name: str) -> ChangeReach:
     """How far a change of that field of :class:`VmSpec` reaches."""
@@ -271,8 +279,8 @@ class VmState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VmPlace:
     """A place on a host: memory bound to ``numa_node``, ``cpus`` the host CPUs pinned there.
-    ``spec`` and ``volumes`` are the VM's once it is there, None where they are what they were.
-    ``parts_stay``: it keeps the GPU parts that it holds.
+    ``spec``, ``volumes`` and ``snapshots`` are the VM's once it is there, None where they are what
+    they were. ``parts_stay``: it keeps the GPU parts that it holds.
     """
 
     host: str
@@ -281,6 +289,7 @@ class VmPlace:
     spec: VmSpec | None = None
     volumes: tuple[tuple[str, str], ...] | None = None
     parts_stay: bool = False
+    snapshots: SnapshotTree | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,6 +297,7 @@ class VmRecord:
     """A VM in the ledger. ``running`` is what the user last asked for.
 
     ``volumes`` are the (pool, name) pairs made for this VM, ``cpus`` the host CPUs pinned to it.
+    ``snapshots`` have volumes of their own, below those.
     ``moving_to`` is set while a migration takes it there: until that ends it holds both places.
     ``definition`` is the domain XML that an adopted VM came with, less our mark: it is what the VM
     is defined from. Empty for a VM that we made, whose definition follows from its spec.
@@ -305,11 +315,26 @@ class VmRecord:
     created_at: float = 0.0
     moving_to: VmPlace | None = None
     definition: str = ""
+    snapshots: SnapshotTree = NO_SNAPSHOTS
 
     @property
     def name(self) -> str:
         """The user's name for it, which is also the domain's name."""
         return self.spec.name
+
+    @property
+    def every_volume(self) -> tuple[tuple[str, str], ...]:
+        """Its volumes and those of its snapshots, what is laid over another one first."""
+        return (*self.volumes, *self.snapshots.volumes)
+
+    @property
+    def unsteady_volumes(self) -> frozenset[tuple[str, str]]:
+        """The volumes that it writes to or that are about to go: nothing is laid over one."""
+        kept = self.snapshots
+        if self.moving_to is not None and self.moving_to.snapshots is not None:
+            kept = self.moving_to.snapshots
+        steady = () if self.state is VmState.DELETING else kept.volumes
+        return frozenset(self.every_volume) - frozenset(steady)
 
 
 class AllocationState(StrEnum):

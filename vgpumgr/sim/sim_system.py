@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+from vgpumgr.helper.allowed_programs import QEMU_IMG
 from vgpumgr.helper.system import System
 from vgpumgr.sim.linux.file_tree import refusal
 from vgpumgr.sim.linux.machine_setup import USER
@@ -51,6 +52,7 @@ class SimSystem(System):
         kernel: Kernel,
         read_head: ReadHead,
         read_all: ReadAll,
+        qemu_img: Callable[[Sequence[str]], tuple[int, str]],
         consoles: Consoles,
         stamp: Stamp,
     ) -> None:
@@ -58,6 +60,7 @@ class SimSystem(System):
         self._kernel = kernel
         self._tree = kernel.tree
         self._read_head = read_head
+        self._qemu_img = qemu_img
         self._read_all = read_all
         self._consoles = consoles
         self._stamp = stamp
@@ -139,6 +142,8 @@ class SimSystem(System):
 
     def run(self, argv: Sequence[str], timeout: float) -> tuple[int, str]:
         """The programs of the closed list, as far as they matter here."""
+        if argv[0] == QEMU_IMG:
+            return self._qemu_img(argv[1:])
         return host_programs.run(self._kernel, argv)
 
     def nvml(self) -> Any:

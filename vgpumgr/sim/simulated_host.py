@@ -25,6 +25,7 @@ from vgpumgr.sim.host_faults import Faults
 from vgpumgr.sim.kept_probe import KeptProbe
 from vgpumgr.sim.libvirt import driver_node
 from vgpumgr.sim.libvirt.live_moves import SimMoves
+from vgpumgr.sim.libvirt.qemu_img import QemuImg
 from vgpumgr.sim.libvirt.sim_domains import SimDomains
 from vgpumgr.sim.libvirt.sim_storage import SimStorage
 from vgpumgr.sim.libvirt.state_files import LibvirtFiles
@@ -41,7 +42,7 @@ _LOOKS = frozenset(name for name, verb in VERBS.items() if not verb.changes) - {
 _LIBVIRT_LOOKS = frozenset(
     {"list", "look", "xml", "pools", "networks", "filters", "versions", "volumes"}
 )
-_LIBVIRT_LOOKS |= {"guest", "progress", "kept_beside", "live_xml", "cpu_fits"}
+_LIBVIRT_LOOKS |= {"guest", "progress", "pull_progress", "kept_beside", "live_xml", "cpu_fits"}
 RESTORE_UNIT = f"/etc/systemd/system/{RESTORE}"
 
 
@@ -253,7 +254,14 @@ class SimulatedHost:
         storage = self._storage
         files = LibvirtFiles(self.host, self._domains, storage)
         files.show(self._kernel.tree)
-        self._system = SimSystem(self._kernel, storage.head, storage.pieces, consoles, files.stamp)
+        self._system = SimSystem(
+            self._kernel,
+            storage.head,
+            storage.pieces,
+            QemuImg(storage, self._domains).run,
+            consoles,
+            files.stamp,
+        )
         if self.host.kvm:
             # Done on a real host when the helper is installed.
             handle({"verb": "kvm_probe"}, self._system)

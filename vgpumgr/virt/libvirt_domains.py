@@ -26,7 +26,7 @@ from vgpumgr.model.domain import (
     Ownership,
 )
 from vgpumgr.model.errors import HostRefused
-from vgpumgr.virt import live_migration
+from vgpumgr.virt import disk_switch, live_migration
 from vgpumgr.virt.domain_lookup import facts, find, require, state, undefine
 from vgpumgr.virt.libvirt_errors import broken, calling, is_absent, is_unsupported
 
@@ -264,6 +264,31 @@ class LibvirtDomains:
         """What the agent in the guest tells; None where none answers, or the domain is off."""
         with calling(self._connection, f"ask the guest of domain {name}"):
             return ask_guest_agent(require(self._connection, name))
+
+    def switch_disks(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
+        """Have a running domain write to other files from one moment on: see ``disk_switch``."""
+        with self._acting("change over the disks of", name) as domain:
+            disk_switch.switch(domain, files, freeze=freeze)
+
+    def thaw(self, name: str) -> None:
+        """Let a frozen guest write again; one that is not frozen is no error."""
+        with self._acting("thaw the guest of", name) as domain:
+            disk_switch.thaw(domain)
+
+    def pull_disk(self, name: str, disk: str, below: str) -> None:
+        """Begin to leave out a file below a running domain's disk: see ``disk_switch``."""
+        with self._acting("pull a disk of", name) as domain:
+            disk_switch.begin_pull(domain, disk, below)
+
+    def pull_progress(self, name: str, disk: str) -> MoveProgress | None:
+        """How far that is; None where it is not under way."""
+        with calling(self._connection, f"look at disk {disk} of domain {name}"):
+            return disk_switch.pull_progress(require(self._connection, name), disk)
+
+    def cancel_pull(self, name: str, disk: str) -> None:
+        """End it; none under way is no error."""
+        with self._acting("leave a disk as it is of", name) as domain:
+            disk_switch.cancel_pull(domain, disk)
 
     @contextmanager
     def _acting(self, doing: str, key: str) -> Iterator[Any]:

@@ -38,6 +38,7 @@ NOT_COMPLETED = {
     *(
         "vm create name",
         "vm clone clone",
+        "vm snapshot create snapshot",
         "host add name",
         "sim add name",
         "token create name",

@@ -19,6 +19,7 @@ from vgpumgr.model.image import CopyState
 from vgpumgr.model.operation import PlaceRefused
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.refusal import Refusal
+from vgpumgr.model.snapshot import NO_SNAPSHOTS, DiskMoment, Snapshot
 from vgpumgr.model.vm import VmPlace
 from vgpumgr.model.webhook import Webhook
 
@@ -44,7 +45,14 @@ def every_table(path: Path) -> None:
     """Make the ledger."""
     ledger, _ = pools.ledger_with(str(path), "cad-01")
     gpu = ledger.gpus()[0]
-    desk = vm("desk", id="vm-desk", moving_to=VmPlace(host="h2"), cpus=(1, 2))
+    taken = Snapshot(name="s", created_at=1.0, moment=DiskMoment.OFF, volumes=(("default", "v"),))
+    desk = vm(
+        "desk",
+        id="vm-desk",
+        moving_to=VmPlace(host="h2"),
+        cpus=(1, 2),
+        snapshots=NO_SNAPSHOTS.taken(taken),
+    )
     begun = start(allocation(desk, gpu, [0, 1]), vms=[desk])
     ledger.reserve(begun)
     job, op = begun.tasks[0].id, begun.operation.id

@@ -64,6 +64,7 @@ MAY_BE_EMPTY = {
     ("host", "settings"),
     ("layout", "goal"),
     ("request", "reasons"),
+    ("vm", "snapshots"),
 }
 
 

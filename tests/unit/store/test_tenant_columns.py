@@ -96,6 +96,7 @@ def old(tmp_path: Path) -> Iterator[Path]:
         raw.execute("DROP INDEX ix_ticket_digest")
         for column in ("kind", "digest", "login", "generation", "expires_at"):
             raw.execute(f"ALTER TABLE ticket DROP COLUMN {column}")
+        raw.execute("ALTER TABLE vm DROP COLUMN snapshots")
         for later in ("seal", "checkpoint", "secret", "webhook"):
             raw.execute(f"DROP TABLE {later}")
         raw.execute("UPDATE meta SET schema_version = 14")

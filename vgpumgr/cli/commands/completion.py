@@ -55,6 +55,7 @@ _NAMES: Mapping[str, Callable[[Ledger], Iterable[str]]] = {
     "secrets": lambda ledger: (each.name for each in ledger.secrets()),
     "tokens": lambda ledger: (each.id for each in ledger.api_tokens()),
     "webhooks": lambda ledger: (each.name for each in ledger.webhooks()),
+    "snapshots": lambda ledger: (each.name for vm in ledger.vms() for each in vm.snapshots),
     "vms": lambda ledger: (each.name for each in ledger.vms()),
 }
 
@@ -75,6 +76,7 @@ _LISTS: Mapping[str, tuple[str, Mapping[str, object], str]] = {
     "secrets": ("secret.list", {}, "name"),
     "tokens": ("token.list", {}, "id"),
     "webhooks": ("webhook.list", {}, "name"),
+    "snapshots": ("vm.list", {}, "snapshots"),
     "vms": ("vm.list", {}, "name"),
 }
 
@@ -90,12 +92,17 @@ def _names_at(server: ApiClient, kind: str) -> list[str]:
         with suppress(Exception):
             endpoint = ENDPOINTS[name]
             items = server.call(endpoint, endpoint.asks(**asked)).answer["items"]
-            found.extend(str(each[key]) for each in items)
+            found.extend(name for each in items for name in _texts(each[key]))
 
     thread = threading.Thread(target=carried(ask), daemon=True)  # it ends with the process
     thread.start()
     thread.join(PATIENCE_S)
     return list(found)
+
+
+def _texts(value: object) -> list[str]:
+    """A name, or each of several."""
+    return [str(each) for each in value] if isinstance(value, list) else [str(value)]
 
 
 def completed(kind: str) -> Complete:

@@ -11,6 +11,7 @@ from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.commands.console import vm_connect, vm_console
 from vgpumgr.cli.commands.vm_create import clone, create, delete
+from vgpumgr.cli.commands.vm_snapshot import snapshot
 from vgpumgr.cli.options import Selector, refresh_option, selector_option
 from vgpumgr.cli.output import (
     Column,
@@ -84,10 +85,10 @@ COLUMNS = (
 
 @click.group()
 def vm() -> None:
-    """VMs: create, clone, list, show, xml, start, stop, reboot, connect, console, migrate, …"""
+    """VMs: create, clone, list, show, xml, start, stop, reboot, snapshot, console, migrate, …"""
 
 
-for command in (vm_connect, vm_console, create, clone, delete, migrate):
+for command in (vm_connect, vm_console, create, clone, delete, migrate, snapshot):
     vm.add_command(command)
 
 

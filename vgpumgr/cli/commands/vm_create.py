@@ -52,13 +52,23 @@ def create(context: Context, /, *, dry_run: bool, **options: Any) -> None:
 @click.command()
 @click.argument("name", shell_complete=completed("vms"))
 @click.argument("clone")
+@click.option(
+    "--snapshot",
+    default="",
+    metavar="SNAPSHOT",
+    help="Lay its disks over this snapshot of NAME: nothing is copied, and it has to stay.",
+    shell_complete=completed("snapshots"),
+)
 @output_option
 @pass_context
-def clone(context: Context, name: str, clone: str) -> None:
-    """Create the VM CLONE like NAME, which is off, with copies of its disks."""
+def clone(context: Context, /, **asked: Any) -> None:
+    """Create the VM CLONE like NAME, which is off, with copies of its disks.
+
+    With --snapshot NAME may run, and the clone's disks hold what differs from the snapshot.
+    """
     from vgpumgr.cli.views.plan_views import plan_text
 
-    result = carry_out(context, CLONE_VM, CloneVm(name=name, clone=clone))
+    result = carry_out(context, CLONE_VM, CloneVm(**asked))
     finish(result)
     print_item("Apply", result.answer, plan_text(result.answer))
 

@@ -57,6 +57,7 @@ def vm_text(item: VmItem) -> str:
             ("Pinned CPUs", ",".join(map(str, item["cpus"]))),
             *(("GPU", part_text(part)) for part in item["gpus"]),
             *(("Volume", f"{v['pool']}/{v['name']}") for v in item["volumes"]),
+            ("Snapshots", ", ".join(item["snapshots"])),
             ("Labels", ", ".join(f"{k}={v}" for k, v in item["labels"].items())),
             ("Tenant", item["tenant"]),
         ]
@@ -81,7 +82,7 @@ def _state_text(item: VmItem) -> str:
     """``migrating to gpu2``; of a VM that does not run, what that means."""
     to, status = item["moving_to"], item["status"]
     if to == item["host"]:
-        return f"moving to another GPU of {to}"
+        return f"changing on {to}"
     if to:
         return f"{status} to {to}"
     if status == "stopped":

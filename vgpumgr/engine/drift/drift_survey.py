@@ -85,7 +85,7 @@ def look(host: Host, facts: HostFacts, vms: Sequence[VmRecord]) -> DomainReads:
         {d.name: (f"the devices of {d.name}", partial(_devices, host, d)) for d in running}
     )
     active = {pool.name for pool in facts.pools if pool.active}
-    volumes = [volume for vm in vms for volume in vm.volumes if volume[0] in active]
+    volumes = [volume for vm in vms for volume in vm.every_volume if volume[0] in active]
     there = asked.all({v: (f"volume {v[0]}/{v[1]}", partial(_exists, host, *v)) for v in volumes})
     return DomainReads(
         facts=facts,

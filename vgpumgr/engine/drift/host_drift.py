@@ -87,7 +87,7 @@ def volume_drifts(side: ComparedHost) -> Iterator[Drift]:
         for pool in dict.fromkeys(pool for pool, _ in vm.volumes):
             if not active.get(pool):
                 yield _pool(side, vm, pool, defined=pool in active)
-        for pool, name in vm.volumes:
+        for pool, name in vm.every_volume:
             if side.seen.volumes.get((pool, name)) is False:
                 yield _volume(side, vm, pool, name)
 

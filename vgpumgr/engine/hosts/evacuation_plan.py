@@ -34,7 +34,7 @@ def look(
 
     A volume's name carries its VM's id: what has it and lies in a shared pool is that volume.
     """
-    volumes = [volume for vm in vms for volume in vm.volumes]
+    volumes = [volume for vm in vms for volume in vm.every_volume]
     answers = context.lanes.run(
         {
             record.name: partial(_seen, context.hosts.open(record), record.facts, volumes)
@@ -75,12 +75,12 @@ def local_data(vm: VmRecord, lost: HostFacts | None) -> str:
 def reaches(vm: VmRecord, lost: HostFacts | None, target: HostRecord, seen: VolumesByHost) -> bool:
     """Does the target see every volume of it, and its images under the same path?"""
     there = seen.get(target.name, ())
-    if any(volume not in there for volume in vm.volumes):
+    if any(volume not in there for volume in vm.every_volume):
         return False
     return all(
         _path(lost, disk.pool) == _path(target.facts, disk.pool)
         for disk in vm.spec.disks
-        if disk.mode is DiskMode.OVERLAY
+        if disk.mode is DiskMode.OVERLAY or vm.snapshots
     )
 
 

@@ -35,7 +35,26 @@ def disk_moves(
             checks.append(_said(found, target))
         elif found is not None:
             checks.append(found)
+    checks += _snapshot_checks(vm, moves, source, target, looks)
     return tuple(moves), (*checks, *_base_checks(looks.bases, vm, source, target))
+
+
+def _snapshot_checks(
+    vm: VmRecord, moves: Sequence[DiskMove], source: HostFacts, target: HostFacts, looks: MoveReads
+) -> Iterator[MoveCheck]:
+    """The files of snapshots are not carried; on shared storage they must be there all the same."""
+    if vm.snapshots and not all(each.shared for each in moves):
+        names = ", ".join(each.name for each in vm.snapshots)
+        text = f"{vm.name} has snapshots ({names}), whose files are on {source.host} alone"
+        yield failed_check("snapshots", text, f"vgpumgr vm snapshot delete {vm.name} NAME first")
+        return
+    for pool, name in vm.snapshots.volumes:
+        here, there = _pool(source, pool), _pool(target, pool)
+        if here is None or there is None:
+            continue
+        if (pool, name) not in looks.there or here.path != there.path:
+            text = f"{target.host} does not see {pool}/{name}, a snapshot of {vm.name}, at its path"
+            yield failed_check("snapshots", text)
 
 
 def _move(

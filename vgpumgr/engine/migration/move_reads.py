@@ -78,7 +78,7 @@ def look(vm: VmRecord, source: Host, target: Host, to: HostRecord) -> MoveReads:
 def _volumes(
     vm: VmRecord, host: Host, pools: set[str] | None = None
 ) -> Iterator[tuple[tuple[str, str], VolumeFacts]]:
-    for pool, name in vm.volumes:
+    for pool, name in vm.every_volume:
         found = host.storage.look(pool, name) if pools is None or pool in pools else None
         if found is not None:
             yield (pool, name), found

@@ -26,6 +26,7 @@ from vgpumgr.model.operation import (
     MIGRATE,
     OF_HOSTS,
     OF_IMAGES,
+    OF_SNAPSHOTS,
     REIMAGE,
     RESEAT,
     ROLL,
@@ -276,7 +277,7 @@ def _superseded(
         return "the VM was deleted meanwhile"
     if task.verb == ROLL:
         return "superseded by a newer change" if vm.name in desired else ""
-    if task.verb in {MIGRATE, EVACUATE, RESEAT}:
+    if task.verb in {MIGRATE, EVACUATE, RESEAT, *OF_SNAPSHOTS}:
         return ""
     if task.host != vm.host:
         return f"the VM is on {vm.host} since"

@@ -22,13 +22,17 @@ from vgpumgr.model.operation import (
     LAYOUT,
     LEAVE,
     MIGRATE,
+    OF_SNAPSHOTS,
     REIMAGE,
     RELEASE,
     REMOVE,
     RESEAT,
+    REVERT,
     ROLL,
     SHELVE,
+    SNAPSHOT,
     UNSHELVE,
+    UNSNAPSHOT,
     OperationRecord,
     OperationState,
     TaskMoved,
@@ -176,6 +180,9 @@ VERBS = {
     MIGRATE: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     RESEAT: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     ROLL: OperationVerb(OnRefusal.UNDO),
+    SNAPSHOT: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
+    REVERT: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
+    UNSNAPSHOT: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     EVACUATE: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     # Planned anew from whatever state they left: there is nothing to take back.
     LEAVE: OperationVerb(OnRefusal.FAIL),
@@ -185,8 +192,9 @@ VERBS = {
     IMPORT: OperationVerb(OnRefusal.UNDO, copies=(CopyState.THERE, CopyState.GONE)),
     DISCARD: OperationVerb(OnRefusal.UNDO, copies=(CopyState.GONE, CopyState.THERE)),
 }
-# They end with the VM in one place: where it was going, or where it was.
-_GO_ELSEWHERE = frozenset({MIGRATE, EVACUATE, RESEAT})
+_DELETE_VOLUMES = frozenset({REVERT, UNSNAPSHOT})
+# They end with the VM as it was to be, or as it was: elsewhere, or with other disks.
+_GO_ELSEWHERE = frozenset({MIGRATE, EVACUATE, RESEAT, *OF_SNAPSHOTS})
 
 
 def finished(task: TaskRecord) -> TaskMoved:
@@ -261,7 +269,9 @@ def no_way_back(task: TaskRecord) -> str:
         return "nothing of this fleet is on it"
     if task.verb == REIMAGE:
         return "the disk that it had is deleted"
-    if task.verb == RESEAT:
+    if task.verb in _DELETE_VOLUMES:
+        return "volumes that it no longer needs are being deleted"
+    if task.verb in {RESEAT, SNAPSHOT}:
         return f"{task.vm} is as it was to be already"
     return f"it is on {task.hosts[-1]} already"
 

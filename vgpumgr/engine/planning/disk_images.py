@@ -14,7 +14,7 @@ from vgpumgr.model.host import HostRecord
 from vgpumgr.model.image import CD, ImageRecord
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.ports import HostExecutor, Hosts
-from vgpumgr.model.vm import DiskSpec, VmSpec
+from vgpumgr.model.vm import DiskSpec, VmRecord, VmSpec, VmState
 
 
 def resolved(
@@ -56,6 +56,25 @@ def refuse_cd(image: ImageRecord, name: str) -> None:
             why=f"a disk of {name} would be made from it",
             next="vgpumgr image list   (FORMAT qcow2 or raw)",
         )
+
+
+def refuse_unsteady(specs: Iterable[VmSpec], vms: Iterable[VmRecord]) -> None:
+    """Conflict where a disk would be laid over a volume that a VM writes to, or that is about to
+    go: what lies over another volume reads nonsense once that changes.
+    """
+    wanted = tuple(specs)
+    for vm in vms:
+        unsteady = vm.unsteady_volumes
+        for spec in wanted:
+            if spec.name != vm.name and spec.is_laid_over(unsteady):
+                raise Conflict(
+                    f"a disk of {spec.name} would be laid over a disk of {vm.name}",
+                    why=f"{vm.name} is {vm.state}"
+                    if vm.state is not VmState.ACTIVE
+                    else f"{vm.name} writes to it",
+                    next=f"vgpumgr vm snapshot create {vm.name} SNAPSHOT, "
+                    f"then vgpumgr vm clone {vm.name} {spec.name} --snapshot SNAPSHOT",
+                )
 
 
 # Host, storage pool, volume.

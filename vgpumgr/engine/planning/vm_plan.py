@@ -267,6 +267,19 @@ def refuse_impossible(action: Action) -> None:
     )
 
 
+def refuse_more_disks(action: Action) -> None:
+    """Conflict where a VM with snapshots would get more disks: they would have no earlier state."""
+    record = action.record
+    if record is None or not record.snapshots or len(action.vm.disks) == len(record.spec.disks):
+        return
+    names = ", ".join(each.name for each in record.snapshots)
+    raise Conflict(
+        f"{record.name} cannot have more disks",
+        why=f"it has snapshots ({names}): all its disks are brought back together",
+        next=f"vgpumgr vm snapshot delete {record.name} {record.snapshots.snapshots[0].name}",
+    )
+
+
 def refuse_oversized(actions: Iterable[Action], hosts: Iterable[HostRecord]) -> None:
     """Conflict where a disk that grows, or comes, is larger than all of its storage pool: it could
     never be full, and would not get smaller again.

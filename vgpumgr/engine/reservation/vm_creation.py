@@ -171,7 +171,7 @@ def delete_steps(
     vm: VmRecord, allocations: Sequence[Allocation], *, keep_disks: bool
 ) -> tuple[Step, ...]:
     """Power off, forget, delete the volumes made for it, give the devices back."""
-    volumes = () if keep_disks else vm.volumes
+    volumes = () if keep_disks else vm.every_volume
     return (
         UndefineDomain(name=vm.name, vm_id=vm.id),
         *(DeleteVolume(pool=pool, name=name) for pool, name in volumes),

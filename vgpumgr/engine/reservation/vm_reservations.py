@@ -140,10 +140,13 @@ def delete_reservation(
     *,
     keep_disks: bool,
 ) -> Reservation:
-    """The transaction of `delete`."""
+    """The transaction of `delete`. A process that has planned a clone of a snapshot that goes plans
+    again.
+    """
     operation = opening.operation("delete")
     sites = VmSites(view)
     leaving = [replace(vm, state=VmState.DELETING) for vm in vms]
+    kept = {vm.host for vm in leaving if vm.snapshots and not keep_disks}
     return Reservation(
         operation=operation,
         tasks=tuple(
@@ -157,6 +160,7 @@ def delete_reservation(
             for vm in leaving
         ),
         changed_vms=tuple(leaving),
+        host_generations={host.name: host.generation for host in view.hosts if host.name in kept},
     )
 
 

@@ -76,7 +76,7 @@ def attached(vm: VmRecord) -> Iterator[AttachedVolume]:
         yield AttachedVolume(pool, name, disk, f"vd{chr(ord('a') + number)}" if disk else "sda")
 
 
-def volume_name(name: str, vm_id: str, number: int, extension: str) -> str:
+def volume_name(name: str, vm_id: str, number: int | str, extension: str) -> str:
     """A volume's name carries the VM's id, so that it can only be ours."""
     return f"{name}-{vm_id[:8]}-{number}.{extension}"
 
@@ -89,14 +89,15 @@ def volume_plan(spec: VmSpec, vm_id: str, number: int, site: VmSite) -> VolumePl
 
 def new_first_volume(vm: VmRecord, site: VmSite) -> VolumePlan:
     """One for a VM's first disk, beside the volumes that it has: its name is of none of them."""
-    disk, taken = vm.spec.disks[0], {name for _, name in vm.volumes}
+    disk = vm.spec.disks[0]
+    taken = {name for _, name in vm.every_volume}
     names = (volume_name(vm.name, vm.id, number, disk.format) for number in count())
     return _plan(disk, next(name for name in names if name not in taken), site)
 
 
 def more_volumes(vm: VmRecord, spec: VmSpec, site: VmSite) -> tuple[VolumePlan, ...]:
     """Those of the disks that a spec has after a VM's own; their names are of none that it has."""
-    taken, made = {name for _, name in vm.volumes}, []
+    taken, made = {name for _, name in vm.every_volume}, []
     for place, disk in enumerate(spec.disks[len(vm.spec.disks) :], len(vm.spec.disks)):
         names = (volume_name(vm.name, vm.id, number, disk.format) for number in count(place))
         made.append(_plan(disk, next(name for name in names if name not in taken), site))
@@ -109,6 +110,14 @@ def grown_volumes(vm: VmRecord, spec: VmSpec) -> Iterator[tuple[str, str, int]]:
     for (pool, name), old, new in zip(vm.volumes, vm.spec.disks, spec.disks, strict=False):
         if new.size_bytes > old.size_bytes:
             yield pool, name, new.size_bytes
+
+
+def laid_over_name(vm: VmRecord, number: int) -> str:
+    """The name of a volume that comes over that of a VM's n-th disk: that of none that it has."""
+    taken = {name for _, name in vm.every_volume}
+    extension = vm.spec.disks[number].format
+    names = (volume_name(vm.name, vm.id, f"{number}.{n}", extension) for n in count(1))
+    return next(name for name in names if name not in taken)
 
 
 def _plan(disk: DiskSpec, name: str, site: VmSite) -> VolumePlan:

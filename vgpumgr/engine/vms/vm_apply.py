@@ -23,13 +23,14 @@ from vgpumgr.engine.operations.operation_lifecycle import refuse_resting, until_
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.planning.automatic_layouts import with_layouts_of
-from vgpumgr.engine.planning.disk_images import absent, check_images
+from vgpumgr.engine.planning.disk_images import absent, check_images, refuse_unsteady
 from vgpumgr.engine.planning.mac_addresses import refuse_shared_macs
 from vgpumgr.engine.planning.new_seats import is_reseated, release_command
 from vgpumgr.engine.planning.vm_admission import no_placement, require_known
 from vgpumgr.engine.planning.vm_plan import (
     make_plan,
     refuse_impossible,
+    refuse_more_disks,
     refuse_oversized,
     refuse_restart,
     refuse_unreached,
@@ -44,6 +45,7 @@ from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.operation import (
     EVACUATE,
     MIGRATE,
+    OF_SNAPSHOTS,
     RESEAT,
     ROLL,
     SHELVE,
@@ -55,7 +57,7 @@ from vgpumgr.model.vm import VmRecord, VmSpec
 
 # A start or stop that was cut off is not resumed: planning sees what runs.
 _RESUMED = frozenset(
-    {"create", "delete", "change", MIGRATE, RESEAT, ROLL, EVACUATE, SHELVE, UNSHELVE}
+    {"create", "delete", "change", MIGRATE, RESEAT, ROLL, EVACUATE, SHELVE, UNSHELVE} | OF_SNAPSHOTS
 )
 
 
@@ -223,10 +225,12 @@ def refuse(
 ) -> None:
     """Raise what keeps a plan from being carried out."""
     seen = observed_domains(view)
+    refuse_unsteady([each.placed.request for each in planned.actions if each.placed], view.vms)
     changes = [action for action in planned.actions if action.kind is ActionKind.CHANGE]
     refuse_resting(((each.vm.name, each.host) for each in changes), seen.resting)
     for action in changes:
         refuse_impossible(action)
+        refuse_more_disks(action)
         refuse_unreached(action, seen.hosts)
     if not restart:
         refuse_restart(planned.actions)

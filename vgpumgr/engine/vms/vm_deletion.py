@@ -10,6 +10,7 @@ from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.planning.vm_plan import MOST_NAMED
 from vgpumgr.engine.reservation import vm_reservations
+from vgpumgr.engine.vms.vm_snapshots import refuse_cloned
 from vgpumgr.model.errors import HostUnreachable, StillRunning
 from vgpumgr.model.vm import VmRecord, VmState
 
@@ -29,10 +30,18 @@ def delete(
     operation_lifecycle.undo_unfinished(context, half_made)
     vms = _alive(context, wanted)
     operation_lifecycle.refuse_unfinished(context.ledger, vms)
-    start = vm_reservations.delete_reservation(
-        vms, context.view(), context.opening(), keep_disks=keep_disks
-    )
-    return before.then(operation_lifecycle.begin(context, start))
+
+    def attempt() -> Outcome:
+        view = context.view()
+        if not keep_disks:
+            staying = [each for each in view.vms if each.name not in wanted]
+            refuse_cloned([(vm, vm.snapshots.volumes) for vm in vms], staying)
+        start = vm_reservations.delete_reservation(
+            vms, view, context.opening(), keep_disks=keep_disks
+        )
+        return operation_lifecycle.begin(context, start)
+
+    return before.then(operation_lifecycle.until_current(attempt))
 
 
 def _alive(context: EngineContext, names: Collection[str]) -> list[VmRecord]:

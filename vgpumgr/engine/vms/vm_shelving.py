@@ -21,12 +21,12 @@ from vgpumgr.engine.reservation.shelf_reservations import (
     unshelve_request,
     unshelve_reservation,
 )
-from vgpumgr.model.operation import RESEAT, SHELVE, UNSHELVE
+from vgpumgr.model.operation import OF_SNAPSHOTS, RESEAT, SHELVE, UNSHELVE
 from vgpumgr.model.placement import NotPlaced, Placed
 from vgpumgr.model.queue import QueueEntry, QueueMoved, QueueState
 from vgpumgr.model.vm import VmRecord, VmSpec, VmState
 
-_FINISHED = frozenset({SHELVE, UNSHELVE, RESEAT})
+_FINISHED = frozenset({SHELVE, UNSHELVE, RESEAT, *OF_SNAPSHOTS})
 
 
 def shelve(context: EngineContext, names: Sequence[str], stop: StopManner) -> Outcome:

@@ -44,8 +44,8 @@ def inspect(head: bytes, size: int) -> dict[str, object]:
 
     ``head`` is its first MiB (or all of it), ``size`` the file's length in bytes. The answer's
     keys are ``format`` (raw or qcow2), ``virtual_bytes``, ``backing`` and ``data_file`` (names as
-    written in the image, or None) and ``encrypted``. ValueError for any other format and for a
-    header that contradicts itself.
+    written in the image, or None), ``backing_format`` (as declared there) and ``encrypted``.
+    ValueError for any other format and for a header that contradicts itself.
     """
     if size <= 0 or not head:
         raise ValueError("the image is empty")
@@ -63,11 +63,13 @@ def _answer(
     backing: str | None = None,
     data_file: str | None = None,
     encrypted: bool = False,
+    backing_format: str | None = None,
 ) -> dict[str, object]:
     return {
         "format": kind,
         "virtual_bytes": virtual_bytes,
         "backing": backing,
+        "backing_format": backing_format,
         "data_file": data_file,
         "encrypted": encrypted,
     }
@@ -91,6 +93,7 @@ def _qcow2(head: bytes) -> dict[str, object]:
         _backing(head, extensions),
         _data_file(features, extensions),
         _u32(head, 32) != 0,
+        _name(extensions[_BACKING_FORMAT], "backing format") if _u64(head, 8) else None,
     )
 
 

@@ -109,6 +109,7 @@ def _image_inspect(told: TypedAnswer) -> None:
     told.text("format")
     told.maybe_number("virtual_bytes")
     told.maybe_text("backing")
+    told.maybe_text("backing_format")
     told.maybe_text("data_file")
     told.maybe_flag("encrypted")
 

@@ -45,6 +45,7 @@ CHANGES = frozenset(
         "fabric_activate",
         "fabric_deactivate",
         "restore",
+        "overlay_dissolve",
         "fleet_join",
         "fleet_leave",
         "forget",
@@ -59,6 +60,7 @@ LONG_S = {
     "kvm_probe": 60.0,
     # A TiB at 100 MB/s; a host that is gone is noticed by SSH's keepalives before.
     "file_digest": 4 * 3600.0,
+    "overlay_dissolve": 4 * 3600.0 + 60.0,
     "restore": 300.0,
     # Rebinding a driver, resetting a GPU and training links take tens of seconds.
     "vfs_set": 180.0,

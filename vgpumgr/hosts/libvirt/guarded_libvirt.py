@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
@@ -141,6 +141,26 @@ class GuardedDomains:
     def guest(self, name: str) -> GuestFacts | None:
         """What its agent tells."""
         return self._short.read(lambda libvirt: libvirt.domains.guest(name))
+
+    def switch_disks(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
+        """Change over its disks; long: a guest may take a while to freeze its file systems."""
+        self._long.change(lambda libvirt: libvirt.domains.switch_disks(name, files, freeze=freeze))
+
+    def thaw(self, name: str) -> None:
+        """Let a frozen guest write again."""
+        self._short.change(lambda libvirt: libvirt.domains.thaw(name))
+
+    def pull_disk(self, name: str, disk: str, below: str) -> None:
+        """Begin to leave out a file below its disk."""
+        self._short.change(lambda libvirt: libvirt.domains.pull_disk(name, disk, below))
+
+    def pull_progress(self, name: str, disk: str) -> MoveProgress | None:
+        """How far that is."""
+        return self._short.read(lambda libvirt: libvirt.domains.pull_progress(name, disk))
+
+    def cancel_pull(self, name: str, disk: str) -> None:
+        """End it."""
+        self._short.change(lambda libvirt: libvirt.domains.cancel_pull(name, disk))
 
 
 class GuardedStorage:

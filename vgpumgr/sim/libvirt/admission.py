@@ -11,7 +11,7 @@ from vgpumgr.model.errors import HostRefused, InUse, NotFound
 from vgpumgr.model.formats import PciAddress
 from vgpumgr.model.host import MachineFeature
 from vgpumgr.sim.drivers.pci_drivers import VfioPci
-from vgpumgr.sim.libvirt.domain_needs import Needs
+from vgpumgr.sim.libvirt.domain_needs import Disk, Needs
 from vgpumgr.sim.libvirt.driver_node import machine_features
 from vgpumgr.sim.linux.numa_memory import PAGE_KIB
 from vgpumgr.sim.linux.pci_function import Function
@@ -101,17 +101,23 @@ def _refused(kernel: Kernel, vm: str, carrier: str, error: OSError) -> HostRefus
 # The test driver starts anything; these are the refusals of the real ones (libvirt 9.0, QEMU 7.2).
 
 
-VolumeExists = Callable[[str], bool]
+FileChain = Callable[[str], Iterable[str]]
 
 
 def admit(
-    kernel: Kernel, needs: Needs, running: Iterable[Needs], volume_exists: VolumeExists
+    kernel: Kernel,
+    needs: Needs,
+    running: Iterable[Needs],
+    exists: Callable[[str], bool],
+    chain: FileChain,
 ) -> None:
-    """Take memory and devices for the domain, or raise and take nothing."""
+    """Take memory and devices for the domain, or raise and take nothing. ``chain`` are the files
+    that QEMU opens for one: itself, what it is laid over, and so on.
+    """
     start = _Start(kernel, needs)
     start.check_machine()
     start.check_network()
-    start.check_disks(running, volume_exists)
+    start.check_disks(running, exists, chain)
     for device in needs.facts.devices:
         start.check_device(device)
     start.take_memory()
@@ -143,6 +149,29 @@ _WITHOUT = {
     MachineFeature.BRIDGE_VLAN: "unsupported configuration: vlan tagging not supported for this"
     " type of network",
 }
+
+
+class DiskLocks:
+    """The locks that running QEMUs have on files: one writes to a file, or any number read it."""
+
+    def __init__(self, running: Iterable[Needs], chain: FileChain) -> None:
+        self._chain = chain
+        disks = [disk for each in running for disk in each.disks]
+        self._written = {disk.path for disk in disks if disk.exclusive}
+        below = (path for disk in disks for path in tuple(chain(disk.path))[1:])
+        self._read = {*below, *(disk.path for disk in disks if not disk.exclusive)}
+
+    def refused(self, disk: Disk) -> str:
+        """QEMU's words where the disk cannot be opened; empty where it can."""
+        first, *below = self._chain(disk.path)
+        if disk.exclusive and first in self._written | self._read:
+            return _locked("write", first)
+        taken = next((path for path in (first, *below) if path in self._written), "")
+        return _locked('shared "write', taken) if taken else ""
+
+
+def _locked(kind: str, path: str) -> str:
+    return f"Failed to get \"{kind}\" lock on '{path}'; is another process using the image?"
 
 
 class _Start:
@@ -187,19 +216,18 @@ class _Start:
             if name not in self._kernel.host.filters:
                 raise self._refused(f"internal error: referenced filter '{name}' is missing")
 
-    def check_disks(self, running: Iterable[Needs], volume_exists: VolumeExists) -> None:
-        locked = {disk.path for each in running for disk in each.disks if disk.exclusive}
+    def check_disks(
+        self, running: Iterable[Needs], exists: Callable[[str], bool], chain: FileChain
+    ) -> None:
+        locks = DiskLocks(running, chain)
         for disk in self._needs.disks:
-            if not volume_exists(disk.path):
-                raise self._refused(
-                    f"Cannot access storage file '{disk.path}': No such file or directory"
-                )
-            if disk.exclusive and disk.path in locked:
-                raise InUse(
-                    self._doing,
-                    why=f"internal error: qemu: Failed to get \"write\" lock on '{disk.path}'; "
-                    "is another process using the image?",
-                )
+            for path in chain(disk.path):
+                if not exists(path):
+                    raise self._refused(
+                        f"Cannot access storage file '{path}': No such file or directory"
+                    )
+            if lock := locks.refused(disk):
+                raise InUse(self._doing, why=f"internal error: qemu: {lock}")
 
     def check_device(self, device: str) -> None:
         try:

@@ -17,7 +17,7 @@ from vgpumgr.model.domain import DomainFacts, DomainState, GuestFacts, LiveMove
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound, VgpumgrError
 from vgpumgr.sim.libvirt.admission import admit, release
 from vgpumgr.sim.libvirt.domain_needs import Needs, read_needs, validated
-from vgpumgr.sim.libvirt.volume_files import VolumeFiles
+from vgpumgr.sim.libvirt.sim_storage import SimStorage
 from vgpumgr.sim.machine.durable_texts import Durable
 from vgpumgr.sim.machine.kernel import Kernel
 
@@ -100,6 +100,11 @@ class Domain:
                 self.viewers.pop().shutdown(socket.SHUT_RDWR)
 
     @property
+    def agent_hears(self) -> bool:
+        """Does the agent in its guest answer?"""
+        return self.running is not None and self.running.agent and not self.paused
+
+    @property
     def facts(self) -> DomainFacts:
         """What libvirt shows of it: while it runs, what it runs with."""
         return replace(
@@ -130,7 +135,7 @@ class KnownDomains:
         self,
         kernel: Kernel,
         durable: Durable,
-        storage: VolumeFiles,
+        storage: SimStorage,
         libvirt: Callable[[], virt.Libvirt],
     ) -> None:
         self._kernel = kernel
@@ -208,14 +213,18 @@ class KnownDomains:
     def power_on(self, domain: Domain, xml: str, needs: Needs) -> None:
         """Start what the XML asks for, or refuse as QEMU would."""
         name = needs.facts.name
-        running = [each.running for each in self._domains.values() if each.running]
-        admit(self._kernel, needs, running, self._storage.exists)
+        admit(self._kernel, needs, self.running(), self._storage.exists, self._storage.chain)
         try:
             self._libvirt().domains.start(name)
         except VgpumgrError:
             release(self._kernel, name)
             raise
         domain.running, domain.live = needs, xml
+
+    def running(self, but: str = "") -> list[Needs]:
+        """What runs, but for one domain."""
+        others = (each for name, each in self._domains.items() if name != but)
+        return [each.running for each in others if each.running]
 
     def is_off(self, name: str) -> None:
         """The domain went off: its devices, disks and memory are free."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 from vgpumgr import domainxml
-from vgpumgr.model.domain import DomainFacts, GuestFacts, KeptBeside
+from vgpumgr.model.domain import DomainFacts, GuestFacts, KeptBeside, MoveProgress
 from vgpumgr.model.errors import HostRefused, VgpumgrError
 from vgpumgr.sim.libvirt import domain_needs
-from vgpumgr.sim.libvirt.domain_needs import read_needs, validated
+from vgpumgr.sim.libvirt.admission import DiskLocks
+from vgpumgr.sim.libvirt.domain_needs import Disk, Needs, read_needs, validated, with_files
 from vgpumgr.sim.libvirt.known_domains import DOMAIN, Domain, KnownDomains
 
 
@@ -138,5 +139,64 @@ class SimDomains(KnownDomains):
     def guest(self, name: str) -> GuestFacts | None:
         """What the agent in the guest tells; None where none is heard."""
         domain = self.require(self.named(name))
-        heard = domain.running is not None and domain.running.agent and not domain.paused
-        return domain.guest if heard else None
+        return domain.guest if domain.agent_hears else None
+
+    def switch_disks(self, name: str, files: dict[str, str], freeze: bool) -> None:
+        """Go on in other files, all disks at one moment, or refuse as libvirt and QEMU would."""
+        name = self.named(name)
+        domain, doing = self.unlocked(name, "change over"), f"cannot change over {name}'s disks"
+        if domain.running is None:
+            raise HostRefused(doing, why="it is off")
+        if freeze and not domain.agent_hears:
+            raise HostRefused(doing, why="Guest agent is not responding: it is not connected")
+        if why := self._not_opened(domain.running, files, name):
+            raise HostRefused(doing, why=why)
+        was = {disk.target: disk.path for disk in domain.running.disks}
+        domain.live = with_files(domain.live, files)
+        domain.running = read_needs(domain.live)
+        if domain.persistent:
+            same = {disk.target for disk in domain.needs.disks if was.get(disk.target) == disk.path}
+            kept = {target: path for target, path in files.items() if target in same}
+            domain.xml = with_files(domain.xml, kept)
+            domain.needs = read_needs(domain.xml)
+            self.keep(domain)
+
+    def _not_opened(self, running: Needs, files: dict[str, str], name: str) -> str:
+        there = {disk.target for disk in running.disks}
+        locks = DiskLocks(self.running(but=name), self._storage.chain)
+        for target, path in files.items():
+            if target not in there:
+                return f"the domain has no disk {target}"
+            if not self._storage.exists(path):
+                return f"missing existing file for disk {target}: {path}"
+            own = any(path in self._storage.chain(disk.path) for disk in running.disks)
+            lock = locks.refused(Disk(path=path, exclusive=True))
+            if own or lock:
+                return lock or f"Failed to get \"write\" lock on '{path}'"
+        return ""
+
+    def pull_disk(self, name: str, disk: str, below: str) -> None:
+        """Leave out what is between a disk's file and another: done at once, or refused."""
+        name = self.named(name)
+        domain, doing = self.unlocked(name, "pull"), f"cannot pull disk {disk} of domain {name}"
+        if domain.running is None:
+            raise HostRefused(doing, why="it is off")
+        path = next((each.path for each in domain.running.disks if each.target == disk), "")
+        chain = tuple(self._storage.chain(path)) if path else ()
+        if not path or (below and below not in chain[1:]):
+            why = f"invalid argument: could not find image '{below}' in chain for '{path or disk}'"
+            raise HostRefused(doing, why=why)
+        self._storage.lay_over(path, below)
+
+    def pull_progress(self, name: str, disk: str) -> MoveProgress | None:
+        """Nothing is under way for longer than a call takes."""
+        self.require(self.named(name))
+        return None
+
+    def cancel_pull(self, name: str, disk: str) -> None:
+        """There is nothing to end."""
+        self.require(self.named(name))
+
+    def thaw(self, name: str) -> None:
+        """Nothing is frozen for longer than a call takes."""
+        self.require(self.named(name))

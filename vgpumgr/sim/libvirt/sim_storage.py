@@ -65,8 +65,8 @@ class SimStorage(VolumeFiles):
             self._introduce(source)
         facts = self._libvirt().storage.create(pool, xml, copy_from=copy_from)
         shelf.keep(facts, xml)
-        if source is not None and (data := shelf.data(source)):
-            shelf.write(facts, data)
+        if source is not None:
+            self._copy(source, facts)
         return facts
 
     def upload(self, pool: str, volume: str, data: bytes) -> None:
@@ -96,6 +96,21 @@ class SimStorage(VolumeFiles):
         grown = replace(facts, capacity_bytes=capacity_bytes)
         shelf.keep(grown, etree.tostring(made, encoding="unicode"))
 
+    def lay_over(self, path: str, below: str) -> None:
+        """Have a volume read as before over another one, or nothing: it takes what it lacks."""
+        facts, before = self._at(path), self.content(path).data
+        shelf = self._shelf(facts.pool)
+        made = untrusted(shelf.xml(facts), "volume")
+        backing = made.find("backingStore")
+        if (path_below := made.find("backingStore/path")) is not None and below:
+            path_below.text = below
+        elif backing is not None:
+            made.remove(backing)
+        laid = replace(facts, backing_path=below or None)
+        shelf.keep(laid, etree.tostring(made, encoding="unicode"))
+        if self.content(path).data != before:
+            self.guest_writes(path, before)
+
     def delete(self, pool: str, volume: str) -> None:
         """Delete; an absent volume is no error."""
         facts = self.look(pool, volume)
@@ -103,6 +118,14 @@ class SimStorage(VolumeFiles):
             return
         self._libvirt().storage.delete(pool, volume)
         self._shelf(pool).drop(facts)
+
+    def _copy(self, source: VolumeFacts, copy: VolumeFacts) -> None:
+        """As qemu-img convert does it: what lies below the source is in the copy itself."""
+        shelf = self._shelf(copy.pool)
+        if data := shelf.data(source):
+            shelf.write(copy, data)
+        if shelf.guest(source) or source.backing_path:
+            self.guest_writes(copy.path, self.content(source.path).data)
 
     def _introduce(self, facts: VolumeFacts) -> None:
         """The driver does not know what another host has put on shared storage."""

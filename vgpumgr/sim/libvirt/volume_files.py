@@ -21,13 +21,14 @@ from vgpumgr.sim.libvirt.driver_node import pool_path
 from vgpumgr.sim.linux.file_tree import refusal
 from vgpumgr.sim.machine.durable_texts import Durable
 
-_VOLUME, _DATA = "volume:", "data:"
+_VOLUME, _DATA, _GUEST = "volume:", "data:", "guest:"
 # Each volume that comes or goes gets the next number, in the place of a time.
 _CHANGES = count(time.time_ns())
 
 
 class Shelf:
-    """Volumes by path, each with the XML it was made from, and packed data of those written to.
+    """Volumes by path, each with the XML it was made from, and packed data of those written to:
+    of the file itself, or by the guest whose disk it is.
 
     ``written`` says by pool when a volume came or went last.
     """
@@ -65,6 +66,7 @@ class Shelf:
         del self._by_path[facts.path]
         del self._durable[_VOLUME + _key(facts)]
         self._durable.pop(_DATA + _key(facts), None)
+        self._durable.pop(_GUEST + _key(facts), None)
 
     def data(self, facts: VolumeFacts) -> str:
         """Its packed data; empty where nothing was written."""
@@ -73,6 +75,14 @@ class Shelf:
     def write(self, facts: VolumeFacts, packed: str) -> None:
         """Keep packed data as its first bytes."""
         self._durable[_DATA + _key(facts)] = packed
+
+    def guest(self, facts: VolumeFacts) -> str:
+        """What a guest wrote there, packed; empty where none did."""
+        return self._durable.get(_GUEST + _key(facts), "")
+
+    def write_guest(self, facts: VolumeFacts, packed: str) -> None:
+        """Keep packed data as the first bytes of the guest's disk."""
+        self._durable[_GUEST + _key(facts)] = packed
 
 
 def _key(facts: VolumeFacts) -> str:
@@ -130,11 +140,12 @@ _PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """A file: zeros after ``data``, up to ``length``."""
+    """A file: zeros after ``data``, up to ``length``; ``guest`` is what a guest wrote into it."""
 
     format: str
     length: int
     data: bytes
+    guest: bytes = b""
 
 
 class VolumeFiles:
@@ -171,7 +182,8 @@ class VolumeFiles:
         facts = self._require(pool, volume)
         head, length = self.head(facts.path, EMPTY_QCOW2_BYTES)
         data = max(head, self._data(facts), key=len)
-        return Content(format=facts.format, length=length, data=data.rstrip(b"\0"))
+        guest = _unpacked(self._shelf(pool).guest(facts))
+        return Content(format=facts.format, length=length, data=data.rstrip(b"\0"), guest=guest)
 
     def receive(self, pool: str, volume: str, content: dict[str, Any]) -> None:
         """Take over the file of another host in place of this one."""
@@ -182,11 +194,28 @@ class VolumeFiles:
             grown = replace(facts, capacity_bytes=found.length)
             self._shelf(pool).keep(grown, self.xml(pool, volume))
         self._write(pool, volume, found.data)
+        self._shelf(pool).write_guest(facts, _packed(found.guest))
 
     def content(self, path: str) -> Content:
         """What the guest sees on a disk that lies there, as far as it is known."""
         facts = self._at(path)
-        return Content(format="raw", length=facts.capacity_bytes, data=self._data(facts))
+        return Content(format="raw", length=facts.capacity_bytes, data=self._disk(facts))
+
+    def guest_writes(self, path: str, data: bytes) -> None:
+        """A guest writes to the beginning of the disk that lies there."""
+        facts = self._at(path)
+        packed = _packed(data + self._disk(facts)[len(data) :])
+        shelf = self._shelf(facts.pool)
+        write = shelf.write if facts.format == "raw" else shelf.write_guest
+        write(facts, packed)
+
+    def chain(self, path: str) -> Iterator[str]:
+        """The file there, what it is laid over, and so on; also one that is not there."""
+        following: str | None = path
+        while following:
+            yield following
+            facts = self._find(following)
+            following = facts.backing_path if facts else None
 
     def mirror(self, path: str, content: Content) -> None:
         """A guest's disk, copied while it runs: of the same size, in whatever format."""
@@ -197,7 +226,7 @@ class VolumeFiles:
                 f"cannot copy a disk to {path}",
                 why=f"{why}Source and target image have different sizes",
             )
-        self._write(facts.pool, facts.name, content.data)
+        self.guest_writes(path, content.data)
 
     def exists(self, path: str) -> bool:
         """Is there a volume at that path?"""
@@ -213,6 +242,7 @@ class VolumeFiles:
         head, length = self.head(path, EMPTY_QCOW2_BYTES)
         data = max(head, self._data(self._at(path)), key=len)
         yield data
+        yield _unpacked(self._shelf(self._at(path).pool).guest(self._at(path)))
         for start in range(len(data), length, _PIECE_BYTES):
             yield bytes(min(_PIECE_BYTES, length - start))
 
@@ -243,9 +273,23 @@ class VolumeFiles:
         return facts
 
     def _data(self, facts: VolumeFacts) -> bytes:
-        packed = self._shelf(facts.pool).data(facts)
-        return zlib.decompress(base64.b64decode(packed)) if packed else b""
+        return _unpacked(self._shelf(facts.pool).data(facts))
+
+    def _disk(self, facts: VolumeFacts) -> bytes:
+        """What the guest reads: its own writes, else the file's data, else what lies below."""
+        shelf = self._shelf(facts.pool)
+        if packed := shelf.guest(facts) or shelf.data(facts):
+            return _unpacked(packed)
+        below = self._find(facts.backing_path) if facts.backing_path else None
+        return self._disk(below) if below else b""
 
     def _write(self, pool: str, volume: str, data: bytes) -> None:
-        packed = base64.b64encode(zlib.compress(data, 1)).decode()
-        self._shelf(pool).write(self._require(pool, volume), packed)
+        self._shelf(pool).write(self._require(pool, volume), _packed(data))
+
+
+def _packed(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data, 1)).decode() if data else ""
+
+
+def _unpacked(packed: str) -> bytes:
+    return zlib.decompress(base64.b64decode(packed)) if packed else b""

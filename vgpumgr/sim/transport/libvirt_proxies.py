@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ Call = Callable[[str, str, dict[str, Any], Any], Any]
 
 # Methods of libvirt that change nothing.
 READS = frozenset({"list", "look", "xml", "pools", "networks", "filters", "versions"})
-READS |= {"volumes", "live_xml", "cpu_fits", "kept_beside", "progress", "download"}
+READS |= {"volumes", "live_xml", "cpu_fits", "kept_beside", "progress", "pull_progress", "download"}
 
 
 class SimRunner:
@@ -209,6 +209,30 @@ class ProxyDomains:
         """What its agent tells."""
         found: GuestFacts | None = self._call("domains", "guest", {"name": name}, GuestFacts | None)
         return found
+
+    def switch_disks(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
+        """Have a running domain go on in other files."""
+        self._do("switch_disks", name=name, files=dict(files), freeze=freeze)
+
+    def thaw(self, name: str) -> None:
+        """Let a frozen guest write again."""
+        self._do("thaw", name=name)
+
+    def pull_disk(self, name: str, disk: str, below: str) -> None:
+        """Begin to leave out a file below its disk."""
+        self._do("pull_disk", name=name, disk=disk, below=below)
+
+    def pull_progress(self, name: str, disk: str) -> MoveProgress | None:
+        """How far that is."""
+        arguments = {"name": name, "disk": disk}
+        found: MoveProgress | None = self._call(
+            "domains", "pull_progress", arguments, MoveProgress | None
+        )
+        return found
+
+    def cancel_pull(self, name: str, disk: str) -> None:
+        """End it."""
+        self._do("cancel_pull", name=name, disk=disk)
 
     def _do(self, method: str, **arguments: Any) -> None:
         self._call("domains", method, arguments, None)

@@ -258,6 +258,11 @@ def _api_requests(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
+def _snapshots(connection: Connection) -> None:
+    """Version 21: the snapshots of a VM's disks."""
+    connection.exec_driver_sql("ALTER TABLE vm ADD COLUMN snapshots TEXT")
+
+
 # Version a step starts from → the step, in words that both databases know. A step once shipped
 # never changes, whatever becomes of the tables later.
 STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
@@ -281,6 +286,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         17: _api_tickets,
         18: secret_table,
         19: _webhooks,
+        20: _snapshots,
     }
 )
 

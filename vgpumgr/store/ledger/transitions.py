@@ -50,7 +50,7 @@ from vgpumgr.store.ledger.gpus import forget_layouts, settle_layouts
 from vgpumgr.store.ledger.hosts import end_membership
 from vgpumgr.store.ledger.images import end_copy
 from vgpumgr.store.ledger.replaced_disk import put_first_disk
-from vgpumgr.store.ledger.vms import place
+from vgpumgr.store.ledger.vms import place, snapshots_text
 from vgpumgr.store.schema import allocation, operation, step, task, unit, vm
 
 # Legal transitions, and for each state the statement with its record: built once, run thousands of
@@ -208,9 +208,12 @@ def arrive(connection: Connection, stamp: Stamp, vm_id: str, task: str, *, arriv
         there |= {"spec": dump(going.spec), "tenant": going.spec.tenant}
     if going.volumes is not None:
         there["volumes"] = dump(going.volumes)
+    if going.snapshots is not None:
+        there["snapshots"] = snapshots_text(going.snapshots)
     values = {"moving_to": None, **(there if arrived else {})}
     connection.execute(update(vm).where(vm.c.id == vm_id).values(**values))
-    came = _MOVED if going.spec is None else _CHANGED
+    stays = going.spec is not None or going.snapshots is not None
+    came = _CHANGED if stays else _MOVED
     connection.execute(came if arrived else _STAYED, by_task)
 
 

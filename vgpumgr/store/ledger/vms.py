@@ -13,6 +13,7 @@ from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.codec import dump, fields_decoder, load, load_list
 from vgpumgr.model.errors import NotFound, StaleGeneration
+from vgpumgr.model.snapshot import NO_SNAPSHOTS, SnapshotTree
 from vgpumgr.model.vm import (
     VmPlace,
     VmRecord,
@@ -42,6 +43,7 @@ _EVERY_VM = select(
     vm.c.created_at,
     vm.c.moving_to,
     vm.c.definition,
+    vm.c.snapshots,
 )
 _VM = _EVERY_VM.where(vm.c.deleted_at.is_(None))
 OPEN_VMS = _VM.order_by(vm.c.name)
@@ -121,6 +123,7 @@ def _vm_record(
     created_at: float,
     moving_to: str | None,
     definition: str,
+    snapshots: str | None,
 ) -> VmRecord:
     return VmRecord(
         id=id_,
@@ -135,7 +138,12 @@ def _vm_record(
         created_at=created_at,
         moving_to=place(moving_to),
         definition=definition,
+        snapshots=_tree(snapshots),
     )
+
+
+def _tree(text: str | None) -> SnapshotTree:
+    return NO_SNAPSHOTS if text is None else load(SnapshotTree, text)
 
 
 _VMS = RowMemo(_vm_record)
@@ -164,6 +172,11 @@ def place(text: str | None) -> VmPlace | None:
     return None if text is None else load(VmPlace, text)
 
 
+def snapshots_text(tree: SnapshotTree) -> str | None:
+    """A VM's snapshots as its row has them."""
+    return dump(tree) if tree else None
+
+
 def vm_row(record: VmRecord) -> dict[str, object]:
     """The row of a VM that is not deleted."""
     return {
@@ -180,6 +193,7 @@ def vm_row(record: VmRecord) -> dict[str, object]:
         "created_at": record.created_at,
         "moving_to": dump(record.moving_to) if record.moving_to is not None else None,
         "definition": record.definition,
+        "snapshots": snapshots_text(record.snapshots),
         "tenant": record.spec.tenant,
     }
 

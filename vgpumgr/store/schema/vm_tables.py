@@ -38,6 +38,7 @@ vm = Table(
     optional("moving_to"),
     text("definition", server_default=""),
     of_tenant(),
+    optional("snapshots"),
 )
 index_of_open(
     "vm_name_once",

@@ -1,0 +1,156 @@
+"""The cases of disks on a simulated host, and on a real one with libvirt and QEMU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import libvirt
+import libvirt_qemu
+import pytest
+
+from tests import nshosts
+from tests.contract.bench import Case
+from tests.contract.disk_bench import HOST, DiskBench
+from tests.contract.disk_cases import CASES, KILLS
+from vgpumgr.hosts.real_hosts import RealHosts
+from vgpumgr.model.domain import VolumeFacts
+from vgpumgr.model.host import HostRecord
+from vgpumgr.model.ledger import Ledger
+from vgpumgr.model.ports import Hosts
+from vgpumgr.model.sim_fleet import SimFleet, SimHost
+from vgpumgr.sim.in_process import InProcessHosts
+from vgpumgr.sim.libvirt.volume_files import VolumeFiles
+
+SIZE = 64 << 10
+
+
+class SimDisks:
+    """Guests of a simulated host."""
+
+    def __init__(self, files: VolumeFiles) -> None:
+        self.files = files
+
+    def write(self, domain: str, disk: VolumeFacts, value: int) -> None:
+        self.files.guest_writes(disk.path, bytes([value]) * 16)
+
+    def read(self, domain: str, disk: VolumeFacts) -> int:
+        return (self.files.content(disk.path).data or b"\0")[0]
+
+
+class QemuDisks:
+    """Guests of a real host: QEMU writes for one that runs, qemu-io for one that is off."""
+
+    def __init__(self, where: nshosts.NamespaceHost) -> None:
+        self.where = where
+
+    def write(self, domain: str, disk: VolumeFacts, value: int) -> None:
+        self._do(domain, disk, f"write -P {value} 0 {SIZE}")
+
+    def read(self, domain: str, disk: VolumeFacts) -> int:
+        copy = "/var/lib/libvirt/read"
+        convert = ("convert", "-U", "-f", disk.format, "-O", "raw", disk.path, copy)
+        self._do(domain, disk, "flush")
+        self.where.run("qemu-img", *convert)
+        return self.where.path(copy).read_bytes()[0]
+
+    def _do(self, domain: str, disk: VolumeFacts, words: str) -> None:
+        uri = f"qemu+unix:///system?socket={self.where.libvirt_socket}"
+        connection = libvirt.open(uri)
+        try:
+            found = connection.lookupByName(domain)
+            if not found.isActive():
+                self.where.run("qemu-io", "-f", disk.format, "-c", words, disk.path)
+                return
+            number = (
+                found.XMLDesc(0)
+                .split("<disk ")
+                .index(next(each for each in found.XMLDesc(0).split("<disk ") if disk.path in each))
+            )
+            backend = f"/machine/peripheral/virtio-disk{number - 1}/virtio-backend"
+            libvirt_qemu.qemuMonitorCommand(
+                found,
+                f'qemu-io -d {backend} "{words}"',
+                libvirt_qemu.VIR_DOMAIN_QEMU_MONITOR_COMMAND_HMP,
+            )
+        finally:
+            connection.close()
+
+
+def simulated(folder: Path) -> Iterator[DiskBench]:
+    opened: list[InProcessHosts] = []
+
+    def hosts(ledger: Ledger) -> tuple[Hosts, HostRecord]:
+        identity = (ledger.fleet_id(), ledger.epoch())
+        fleet = SimFleet(name="disks", hosts=(SimHost(name=HOST),))
+        opened.append(InProcessHosts(fleet, identity=lambda: identity))
+        return opened[0], HostRecord(name=HOST, address=f"sim://{HOST}")
+
+    bench = DiskBench(folder, hosts)
+    bench.disks = SimDisks(opened[0].fleet.host(HOST).storage)
+    yield bench
+    bench.clear()
+    opened[0].close()
+
+
+@pytest.fixture
+def simulated_bench(tmp_path: Path) -> Iterator[DiskBench]:
+    yield from simulated(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def where() -> Iterator[nshosts.NamespaceHost]:
+    if why := nshosts.missing():
+        pytest.skip(why)
+    fleet = nshosts.NamespaceFleet(1)
+    yield fleet.hosts[0]
+    fleet.close()
+
+
+@pytest.fixture
+def real_bench(where: nshosts.NamespaceHost, tmp_path: Path) -> Iterator[DiskBench]:
+    opened: list[RealHosts] = []
+
+    def hosts(ledger: Ledger) -> tuple[Hosts, HostRecord]:
+        identity = (ledger.fleet_id(), ledger.epoch())
+        real = RealHosts(
+            ssh_config=where.ssh_config,
+            identity=lambda: identity,
+            local_prefix=where.enter,
+            libvirt_sockets=(where.libvirt_socket,),
+        )
+        opened.append(real)
+        record = HostRecord(name=HOST, address="local")
+        real.open(record).installation.install()
+        return real, record
+
+    bench = DiskBench(tmp_path, hosts)
+    bench.disks = QemuDisks(where)
+    yield bench
+    bench.clear()
+    opened[0].close()
+
+
+def cases(lists: tuple[Any, ...]) -> list[Any]:
+    return [pytest.param(each, id=each.__name__) for found in lists for each in found]
+
+
+@pytest.mark.parametrize("case", cases((CASES, KILLS)))
+def test_a_simulated_host(simulated_bench: DiskBench, case: Case[DiskBench]) -> None:
+    case(simulated_bench)
+
+
+@pytest.mark.root
+@pytest.mark.libvirtd
+@pytest.mark.parametrize("case", cases((CASES,)))
+def test_a_real_host(real_bench: DiskBench, case: Case[DiskBench]) -> None:
+    case(real_bench)
+
+
+@pytest.mark.root
+@pytest.mark.libvirtd
+@pytest.mark.thorough
+@pytest.mark.parametrize("case", cases((KILLS,)))
+def test_a_real_host_killed(real_bench: DiskBench, case: Case[DiskBench]) -> None:
+    case(real_bench)

@@ -1,0 +1,24 @@
+"""The kinds of storage pools by libvirt's name, and the refusal of what one cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vgpumgr.engine.storage.file_pool import FilePool
+from vgpumgr.engine.storage.pool_kind import Ability, PoolKind
+from vgpumgr.model.errors import Conflict
+
+KINDS: Mapping[str, PoolKind] = {"dir": FilePool()}
+
+
+def able(pool: str, kind: str, ability: Ability) -> PoolKind:
+    """The kind of a pool that can do that; Conflict where it cannot, or is not known."""
+    found = KINDS.get(kind)
+    if found is None or ability not in found.abilities:
+        can = ", ".join(name for name, each in KINDS.items() if ability in each.abilities)
+        raise Conflict(
+            f"storage pool {pool} is of kind {kind or 'unknown'}, which knows no {ability}",
+            why=f"these do: {can}",
+            next="vgpumgr host show HOST",
+        )
+    return found

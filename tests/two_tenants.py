@@ -39,6 +39,7 @@ from vgpumgr.model.queue import QueueEntry, QueueState
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.role_binding import Scope
 from vgpumgr.model.scoped_reads import ScopedReads
+from vgpumgr.model.snapshot import NO_SNAPSHOTS, DiskMoment, Snapshot
 from vgpumgr.model.vm import VmRecord, VmSpec
 from vgpumgr.model.webhook import Webhook
 from vgpumgr.store import SqlLedger, open_ledger
@@ -51,11 +52,18 @@ REUSED = "reused"
 
 
 def record(name: str, tenant: str, **fields: object) -> VmRecord:
-    """A VM of a tenant, with its marker in labels and volumes."""
+    """A VM of a tenant, with its marker in labels, volumes and a snapshot."""
     spec = VmSpec(
         name=name, vcpus=1, memory_mib=512, tenant=tenant, labels={f"{tenant}-key": tenant}
     )
     values = {"id": f"id-{name}", "spec": spec, "volumes": (("default", f"{name}.qcow2"),)}
+    kept = Snapshot(
+        name=f"{tenant}-kept",
+        created_at=1.0,
+        moment=DiskMoment.OFF,
+        volumes=(("default", f"{name}-before.qcow2"),),
+    )
+    values["snapshots"] = NO_SNAPSHOTS.taken(kept)
     return vm(name, **(values | fields))
 
 

@@ -105,8 +105,14 @@ def _volumes(seen: Seen, host: HostSeen) -> Iterator[Violation]:
 def _may_have(seen: Seen, host: HostSeen, row: Row, pool: str, name: str) -> bool:
     if row["deleted_at"] is None:
         here = row["host"] == host.name or pool in host.shared_pools
-        return here and [pool, name] in json.loads(row["volumes"])
+        return here and [pool, name] in [*json.loads(row["volumes"]), *kept_volumes(row)]
     return _kept(seen, row, pool, name)
+
+
+def kept_volumes(row: Row) -> list[list[str]]:
+    """The volumes of a VM's snapshots."""
+    tree = json.loads(row.get("snapshots") or "{}")
+    return [volume for each in tree.get("snapshots", ()) for volume in each["volumes"]]
 
 
 def _kept(seen: Seen, row: Row, pool: str, name: str) -> bool:

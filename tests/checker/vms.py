@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator
 
+from tests.checker.leaks import kept_volumes
 from tests.checker.seen import Domain, Row, Seen
 from tests.checker.violation import Violation
 
@@ -49,9 +51,18 @@ def _vm(seen: Seen, row: Row, domains: list[Domain]) -> Iterator[Violation]:
         yield Violation("I6", "lost", f"{name} is defined nowhere, not even on {row['host']}")
     if hosts and hosts != [row["host"]]:
         yield Violation("I6", "elsewhere", f"{name} is on {hosts}, not on {row['host']} alone")
+    yield from _disks(seen, row)
     for domain in domains:
         if not domain.persistent:
             yield Violation("I6", "transient", f"{name} on {domain.host} is not kept")
         if domain.is_off == bool(row["running"]):
             wanted = "to run" if row["running"] else "to be off"
             yield Violation("I6", "power", f"{name} is {domain.state}, and is {wanted}")
+
+
+def _disks(seen: Seen, row: Row) -> Iterator[Violation]:
+    """No volume of it is lost, nor one of its snapshots."""
+    host = seen.hosts.get(row["host"])
+    for pool, name in [*json.loads(row["volumes"]), *kept_volumes(row)] if host else ():
+        if (pool, name) not in host.volumes:
+            yield Violation("I6", "disk lost", f"{pool}/{name} of {row['name']} on {host.name}")

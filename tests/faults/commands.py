@@ -25,7 +25,7 @@ from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.host import Fence, HostRecord
 from vgpumgr.model.layout import GpuLayout
-from vgpumgr.model.operation import OperationState
+from vgpumgr.model.operation import OF_SNAPSHOTS, OperationState
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.rolling import Rolling
 from vgpumgr.model.vm import VmSpec
@@ -117,6 +117,46 @@ def reseat(name: str) -> Command:
             moves_within_host.move_within_host(app.engine, name).raise_for_failure()
 
     return command
+
+
+def take_snapshot(name: str, snapshot: str, *, freeze: bool = False) -> Command:
+    """``vgpumgr vm snapshot create``, where there is none yet."""
+
+    def command(app: App) -> None:
+        _finish(app, name)
+        if app.ledger.vm(name).snapshots.find(snapshot) is None:
+            app.engine.take_snapshot(name, snapshot, freeze=freeze).raise_for_failure()
+
+    return command
+
+
+def revert(name: str, snapshot: str, *, restart: bool = False) -> Command:
+    """``vgpumgr vm snapshot revert``, once."""
+    stop = StopManner(force=True, timeout_s=5.0) if restart else None
+
+    def command(app: App) -> None:
+        _finish(app, name)
+        reverted = (each for each in app.ledger.operations() if each.kind == "vm snapshot revert")
+        if not any(each.state is OperationState.DONE for each in reverted):
+            app.engine.revert(name, snapshot, stop=stop).raise_for_failure()
+
+    return command
+
+
+def delete_snapshot(name: str, snapshot: str) -> Command:
+    """``vgpumgr vm snapshot delete``, where it is there still."""
+
+    def command(app: App) -> None:
+        _finish(app, name)
+        if app.ledger.vm(name).snapshots.find(snapshot):
+            app.engine.delete_snapshot(name, snapshot).raise_for_failure()
+
+    return command
+
+
+def _finish(app: App, name: str) -> None:
+    specs = {name: app.ledger.vm(name).spec}
+    operation_lifecycle.finish_leftovers(app.engine, specs, OF_SNAPSHOTS)
 
 
 def cut(layout: GpuLayout, *hosts: str) -> Command:

@@ -262,16 +262,17 @@ def rebuilt(spec: VmSpec, old: VmSpec | None = None, **place: Any) -> VmSpec:
     site = VmSite("fleet", HostRecord(name="h1", address="local"), facts, {}, {})
     xml = domain_plan.domain_xml(record, (), site)
     domain = replace(domainxml.parse(xml), autostart=site.autostarts(spec))
-    if old is not None:
-        before = replace(record, spec=old, generation=1)
-        return rebuilt_records.changed_vm(before, domain, xml, "h1").spec
     disks = tuple(
         rebuilt_records.RebuiltDisk(read, each.pool, each.name, _volume(spec, number))
         for number, (each, read) in enumerate(
             zip(attached(record), domainxml.disks(xml), strict=True)
         )
     )
-    found = rebuilt_records.new_vm(domain, rebuilt_records.RebuiltDomain(xml, disks), "h1", 0.0)
+    read_back = rebuilt_records.RebuiltDomain(xml, disks)
+    if old is not None:
+        before = replace(record, spec=old, generation=1)
+        return rebuilt_records.changed_vm(before, domain, read_back, "h1", 0.0).spec
+    found = rebuilt_records.new_vm(domain, read_back, "h1", 0.0)
     held = [_allocation(each.profile) for each in spec.gpus for _ in range(each.count)]
     return rebuilt_records.with_gpus(found, held).spec
 

@@ -17,6 +17,7 @@ from tests.faults.scenarios import (
     pools,
     queueing,
     rolling,
+    snapshots,
     tickets,
     turns,
     vms,
@@ -38,6 +39,7 @@ _ROOMS = (
     forgotten,
     queueing,
     pools,
+    snapshots,
     tickets,
 )
 ALL: dict[str, Scenario] = {each.name: each for room in _ROOMS for each in room.SCENARIOS}

@@ -257,3 +257,10 @@ def test_another_file_below_a_volume_is_no_guess(world: SimWorld) -> None:
         world.engine.delete_snapshot("a", "s2").raise_for_failure()
     assert "laid over nothing" in str(caught.value) + str(caught.value.why)
     assert len(a(world).snapshots.snapshots) == 2
+
+
+def test_a_tpm_whose_state_would_be_left_out_is_refused(world: SimWorld) -> None:
+    world.apply(vm("b", disks=DISKS, tpm=True))
+    with pytest.raises(Conflict) as caught:
+        world.engine.take_snapshot("b", "s")
+    assert "TPM has a state of its own" in caught.value.why

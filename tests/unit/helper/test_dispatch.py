@@ -63,6 +63,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "fabric_deactivate": {"partition": 13, "claim": CLAIM},
     "image_inspect": {"path": "/pool/a.img", "pool_path": "/pool"},
     "file_digest": {"path": "/pool/a.img", "pool_path": "/pool"},
+    "overlay_dissolve": {"path": "/pool/a.img", "pool_path": "/pool", "below": "/pool/b.img"},
 }
 CODES = {
     *("bad-argument", "not-permitted", "in-use", "claim-mismatch"),

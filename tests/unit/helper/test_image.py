@@ -57,6 +57,7 @@ def test_a_plain_qcow2_tells_its_virtual_size(version):
         "format": "qcow2",
         "virtual_bytes": 1 << 30,
         "backing": None,
+        "backing_format": None,
         "data_file": None,
         "encrypted": False,
     }
@@ -67,6 +68,7 @@ def test_anything_without_a_known_magic_is_raw_of_its_own_size():
         "format": "raw",
         "virtual_bytes": 5 << 30,
         "backing": None,
+        "backing_format": None,
         "data_file": None,
         "encrypted": False,
     }
@@ -155,7 +157,7 @@ def test_an_endless_extension_list_is_refused():
         inspect(qcow2(extensions=endless, cluster_bits=21)[:65536], 1 << 20)
 
 
-KEYS = {"format", "virtual_bytes", "backing", "data_file", "encrypted"}
+KEYS = {"format", "virtual_bytes", "backing", "backing_format", "data_file", "encrypted"}
 MUTATIONS = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 255)), max_size=12)
 
 
@@ -188,7 +190,7 @@ def check(head: bytes, size: int) -> None:
         return
     assert set(answer) == KEYS
     assert answer["format"] in {"raw", "qcow2"}
-    for key in ("backing", "data_file"):
+    for key in ("backing", "backing_format", "data_file"):
         assert answer[key] is None or str(answer[key]).isprintable()
 
 

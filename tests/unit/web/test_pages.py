@@ -269,3 +269,13 @@ def test_the_trail_is_checked_piece_by_piece(browser: Browser) -> None:
     assert "The trail is not what was sealed: 2 findings" in said.text
     assert browser.get("/trail/check?size=3&edge=00", browser.all).status == 400
     assert browser.get("/trail/check", browser.blue).status == 404
+
+
+def test_a_vms_snapshots_are_listed_with_what_can_be_done(browser: Browser) -> None:
+    said = browser.get(f"/vms/{BLUE}-vm", browser.all).text
+    assert f"{BLUE}-kept (the disks lie over it)" in said
+    for endpoint in ("create", "revert", "delete"):
+        assert f'action="/ask/vm.snapshot.{endpoint}"' in said
+    fields = urlencode({"name": f"{BLUE}-vm", "snapshot": f"{BLUE}-kept"})
+    asked = browser.get(f"/ask/vm.snapshot.revert?{fields}", browser.all).text
+    assert f"Bring {BLUE}-vm back to {BLUE}-kept" in asked and "is lost" in asked

@@ -150,7 +150,9 @@ class LedgerRebuild:
         old = next((vm for vm in self.sight.view.vms if vm.id == mark.vm_id), None)
         if old is not None:
             self._require_left(old, host)
-            self._changed[old.id] = rebuilt_records.changed_vm(old, domain, found.xml, host)
+            self._changed[old.id] = rebuilt_records.changed_vm(
+                old, domain, found, host, self.sight.now
+            )
             self.lines.append(RebuiltRow(host, mark.vm, f"at generation {mark.generation}"))
             return
         if mark.vm_id in self.sight.known.vms:

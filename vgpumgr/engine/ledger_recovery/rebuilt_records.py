@@ -15,6 +15,7 @@ from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
 from vgpumgr.engine.adoption.candidate import FoundPart
 from vgpumgr.engine.adoption.foreign_parts import slots_of
 from vgpumgr.engine.inventory.rollback_detection import domains_of, ledger_is_behind
+from vgpumgr.engine.ledger_recovery.rebuilt_snapshots import files_below, rebuilt_tree
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.reservation.domain_plan import spec_of
 from vgpumgr.model.domain import DomainDisk, DomainFacts, DomainState, VolumeFacts
@@ -23,6 +24,7 @@ from vgpumgr.model.gpu import Framework, GpuRecord, VfFacts
 from vgpumgr.model.host import ClaimFacts, HostFacts
 from vgpumgr.model.ledger_state import Remembered
 from vgpumgr.model.ports import Host
+from vgpumgr.model.snapshot import SnapshotTree
 from vgpumgr.model.supply import Offer
 from vgpumgr.model.vm import (
     Allocation,
@@ -39,6 +41,8 @@ from vgpumgr.model.vm import (
     change_reach,
 )
 
+_QCOW2 = "qcow2"
+
 
 class DomainNotRead(Exception):
     """Why a domain cannot be described."""
@@ -46,12 +50,17 @@ class DomainNotRead(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RebuiltDisk:
-    """A disk, the pool and name of the file behind it, and the volume that this is, if any."""
+    """A disk, the pool and name of the file behind it, and the volume that this is, if any.
+    ``below`` are the names of the VM's own files that it is laid over, the upper ones first;
+    ``base`` is the path of what the lowest of these is laid over, empty for nothing.
+    """
 
     disk: DomainDisk
     pool: str
     name: str
     volume: VolumeFacts | None
+    below: tuple[str, ...] = ()
+    base: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ def new_vm(domain: DomainFacts, found: RebuiltDomain, host: str, now: float) -> 
     )
     if domain.uuid != mark.vm_id:
         return replace(record, definition=domainxml.without_mark(found.xml))
-    return _with_volumes(record, found.disks)
+    return _with_volumes(record, found.disks, now)
 
 
 # What a change in place writes into a domain; and huge pages, which have a default on each host.
@@ -98,10 +107,16 @@ _SHOWN = (
 )
 
 
-def changed_vm(old: VmRecord, domain: DomainFacts, xml: str, host: str) -> VmRecord:
-    """A VM that was changed or moved meanwhile: what its domain shows, on top of what is known."""
-    mark = domain.ownership
+def changed_vm(
+    old: VmRecord, domain: DomainFacts, found: RebuiltDomain, host: str, now: float
+) -> VmRecord:
+    """A VM that was changed or moved meanwhile: what its domain shows, on top of what is known.
+
+    So do the files of its disks: those of before a snapshot, written to, would ruin it.
+    """
+    mark, xml = domain.ownership, found.xml
     assert mark is not None
+    old = _with_other_volumes(old, found.disks, now)
     spec, cpus, node = _described(domain, xml, old.spec.hugepage_kib)
     shown: dict[str, Any] = {name: getattr(spec, name) for name in _SHOWN}
     shown["nics"] = spec.nics or old.spec.nics
@@ -115,6 +130,19 @@ def changed_vm(old: VmRecord, domain: DomainFacts, xml: str, host: str) -> VmRec
         moving_to=None,
         definition=domainxml.without_mark(xml) if old.definition else "",
     )
+
+
+def _with_other_volumes(old: VmRecord, disks: Sequence[RebuiltDisk], now: float) -> VmRecord:
+    volumes = tuple((each.pool, each.name) for each in disks)
+    if old.definition or volumes == old.volumes or len(volumes) != len(old.volumes):
+        return old
+    tree = _tree(disks, old.snapshots, now)
+    return replace(_with_volumes(old, disks, now), spec=old.spec, snapshots=tree)
+
+
+def _tree(disks: Iterable[RebuiltDisk], known: SnapshotTree, now: float) -> SnapshotTree:
+    made = [each for each in disks if not each.disk.cdrom]
+    return rebuilt_tree([each.pool for each in made], [each.below for each in made], known, now)
 
 
 def with_gpus(record: VmRecord, held: Iterable[Allocation]) -> VmRecord:
@@ -158,8 +186,8 @@ def _described(
     return spec, described.pins, node
 
 
-def _with_volumes(record: VmRecord, disks: Iterable[RebuiltDisk]) -> VmRecord:
-    """The volumes that were made for it: their names carry its id."""
+def _with_volumes(record: VmRecord, disks: Iterable[RebuiltDisk], now: float) -> VmRecord:
+    """The volumes that were made for it: their names carry its id; and its snapshots below them."""
     disks = tuple(disks)
     for each in disks:
         if not (each.pool and each.name.startswith(f"{record.name}-{record.id[:8]}-")):
@@ -168,14 +196,16 @@ def _with_volumes(record: VmRecord, disks: Iterable[RebuiltDisk]) -> VmRecord:
     seed = next((CloudInit(pool=each.pool) for each in disks if each.disk.cdrom), None)
     made = tuple(_disk(each) for each in disks if not each.disk.cdrom)
     spec = replace(record.spec, disks=made, cloud_init=seed)
-    return replace(record, spec=spec, volumes=tuple((each.pool, each.name) for each in disks))
+    volumes = tuple((each.pool, each.name) for each in disks)
+    tree = _tree(disks, record.snapshots, now)
+    return replace(record, spec=spec, volumes=volumes, snapshots=tree)
 
 
 def _disk(made: RebuiltDisk) -> DiskSpec:
     size = made.volume.capacity_bytes if made.volume else 0
     plain = DiskSpec(pool=made.pool, size_bytes=size, format=made.disk.format)
-    base = made.volume.backing_path if made.volume else None
-    if base is None:
+    base = made.volume.backing_path if made.volume and not made.below else made.base
+    if not base:
         return plain
     return replace(plain, mode=DiskMode.OVERLAY, image=PurePosixPath(base).name)
 
@@ -228,9 +258,10 @@ def _disks(host: Host, facts: HostFacts, xml: str) -> Iterator[RebuiltDisk]:
     for disk in domainxml.disks(xml):
         path = PurePosixPath(disk.path)
         pool = pools.get(str(path.parent), "")
-        yield RebuiltDisk(
-            disk, pool, path.name, host.storage.look(pool, path.name) if pool else None
-        )
+        volume = host.storage.look(pool, path.name) if pool else None
+        looked = volume is not None and disk.format == _QCOW2
+        below, base = files_below(host, disk.path) if looked else ((), "")
+        yield RebuiltDisk(disk, pool, path.name, volume, below, base)
 
 
 class ClaimNotTaken(Exception):

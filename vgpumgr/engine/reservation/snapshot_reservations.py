@@ -14,8 +14,14 @@ from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.engine.reservation.vm_creation import VmSites
 from vgpumgr.engine.reservation.vm_volumes import attached, laid_over_name, volume_path
-from vgpumgr.engine.steps.domain_steps import RedefineDomain, StartDomain, StopForNow
-from vgpumgr.engine.steps.snapshot_steps import DeleteLeft, SwitchDisks, ThawGuest
+from vgpumgr.engine.steps.domain_steps import RedefineDomain, StartDomain
+from vgpumgr.engine.steps.snapshot_steps import (
+    DeleteLeft,
+    MarkSwitched,
+    StopToRevert,
+    SwitchDisks,
+    ThawGuest,
+)
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.engine.steps.volume_steps import CreateVolume
 from vgpumgr.engine.storage.pool_kind import PlacedDisk, PoolKind, VolumeName
@@ -73,6 +79,7 @@ def snapshot_reservation(
         _redefine(vm, there, sites),
         SwitchDisks(name=vm.name, vm_id=vm.id, files=files, moment=moment),
         *([ThawGuest(vm.name, vm.id)] if moment is DiskMoment.FROZEN else []),
+        MarkSwitched(vm.name, vm.id, sites.mark(there)),
     )
     return _reservation("vm snapshot create", SNAPSHOT, vm, there, steps, view, opening)
 
@@ -147,7 +154,7 @@ def _deletions(vm: VmRecord, volumes: Sequence[VolumeName]) -> tuple[Step, ...]:
 
 
 def _stopped(vm: VmRecord, stop: StopManner) -> Step:
-    return StopForNow(
+    return StopToRevert(
         name=vm.name,
         vm_id=vm.id,
         force=stop.force,

@@ -9,7 +9,7 @@ from vgpumgr import gpu
 from vgpumgr.engine.inventory.gpu_usage import claim_unit
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.operation_records import OperationOpening
-from vgpumgr.engine.reservation.domain_plan import domain_xml
+from vgpumgr.engine.reservation.domain_plan import domain_xml, ownership
 from vgpumgr.engine.reservation.vm_volumes import VmSite, seed_volumes, volume_plan
 from vgpumgr.engine.steps.cloud_init_seed import CreateSeed, filled
 from vgpumgr.engine.steps.device_steps import (
@@ -21,7 +21,7 @@ from vgpumgr.engine.steps.device_steps import (
 from vgpumgr.engine.steps.domain_steps import DefineDomain, StartDomain, UndefineDomain
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.engine.steps.volume_steps import CreateVolume, DeleteVolume
-from vgpumgr.model.domain import VolumePlan
+from vgpumgr.model.domain import Ownership, VolumePlan
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import Assignment, Placed
@@ -250,6 +250,10 @@ class VmSites:
     def power_on(self, vm: VmRecord) -> tuple[Step, ...]:
         """Devices, their NVSwitch partition, then power."""
         return start_steps(vm, self.allocations(vm), self.site(vm.host).modules)
+
+    def mark(self, vm: VmRecord) -> Ownership:
+        """The mark that a VM's domain carries."""
+        return ownership(vm, self.allocations(vm), self._view.fleet)
 
     def definition(self, vm: VmRecord) -> str:
         """A VM's domain XML."""

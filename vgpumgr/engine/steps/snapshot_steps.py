@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vgpumgr import domainxml
-from vgpumgr.engine.steps.domain_steps import POLL_S, find_ours, ours_of
+from vgpumgr.engine.steps.domain_steps import POLL_S, StopDomain, find_ours, ours_of
 from vgpumgr.engine.steps.step import TOLD_EVERY, Step, StepSurroundings
 from vgpumgr.engine.steps.volume_steps import DeleteReplaced
-from vgpumgr.model.domain import OFF
+from vgpumgr.model.domain import OFF, Ownership
 from vgpumgr.model.errors import Conflict, HostRefused, Interrupted
 from vgpumgr.model.operation import Differs, InState, Observed, Unknown
 from vgpumgr.model.ports import Clock, Host
@@ -92,6 +92,46 @@ class SwitchDisks(Step):
     @property
     def _freezes(self) -> bool:
         return self.moment is DiskMoment.FROZEN
+
+
+@dataclass(frozen=True, slots=True)
+class StopToRevert(StopDomain):
+    """Stop a domain whose disks are brought back, to be started again."""
+
+    def undo(self, host: Host) -> None:
+        """Start it again; where the host refuses that, it is undone later."""
+        if ours := ours_of(host, self.name, self.vm_id):
+            host.domains.start(ours)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkSwitched(Step):
+    """Have the running domain say of which generation it is, as its definition does: a ledger that
+    is older than the change shows by that.
+    """
+
+    name: str
+    vm_id: str
+    mark: Ownership
+
+    @property
+    def summary(self) -> str:
+        """A line for people."""
+        return f"mark domain {self.name}"
+
+    def look(self, host: Host) -> Observed:
+        """Does it carry the mark?"""
+        found = find_ours(host, self.name, self.vm_id)
+        carried = found is None or found.ownership == self.mark
+        return InState() if carried else Differs("its mark is of an earlier generation")
+
+    def act(self, host: Host, clock: Clock) -> None:
+        """Mark it, if it is there and says otherwise."""
+        if not isinstance(self.look(host), InState):
+            host.domains.set_ownership(self.name, self.mark)
+
+    def undo(self, host: Host) -> None:
+        """A change over that is settled is not undone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ _QCOW2 = "qcow2"
 
 @dataclass(frozen=True, slots=True)
 class FilePool:
-    """libvirt's ``dir``. Fulfils ``PoolKind``."""
+    """libvirt's ``dir``, ``fs`` and ``netfs``. Fulfils ``PoolKind``."""
 
     abilities: Collection[Ability] = frozenset(Ability)
 

@@ -8,7 +8,7 @@ from vgpumgr.engine.storage.file_pool import FilePool
 from vgpumgr.engine.storage.pool_kind import Ability, PoolKind
 from vgpumgr.model.errors import Conflict
 
-KINDS: Mapping[str, PoolKind] = {"dir": FilePool()}
+KINDS: Mapping[str, PoolKind] = dict.fromkeys(("dir", "fs", "netfs"), FilePool())
 
 
 def able(pool: str, kind: str, ability: Ability) -> PoolKind:

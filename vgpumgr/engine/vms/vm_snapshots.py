@@ -62,6 +62,7 @@ def create(context: EngineContext, name: str, snapshot: str, *, freeze: bool) ->
     def start(vm: VmRecord) -> Reservation:
         _refuse_more(vm, snapshot)
         looked = _looked(context, vm)
+        _refuse_left_out(context.host(vm.host), vm)
         moment = _moment(looked, freeze=freeze)
         return snapshot_reservation(looked.kept, snapshot, moment, looked.view, context.opening())
 
@@ -78,6 +79,7 @@ def revert(
     def start(vm: VmRecord) -> Reservation:
         found = require(vm, snapshot)
         looked = _looked(context, vm)
+        _refuse_left_out(context.host(vm.host), vm)
         if looked.runs and stop is None:
             raise _still_running(vm, snapshot)
         if len(found.volumes) != len(looked.kept.disks):
@@ -243,12 +245,18 @@ def _state(host: Host, vm: VmRecord) -> DomainState:
             why="they belong to the disks as they are",
             next=f"virsh snapshot-list {vm.name}; virsh managedsave-remove {vm.name}",
         )
+    return found.state
+
+
+def _refuse_left_out(host: Host, vm: VmRecord) -> None:
+    """Conflict where a part of the VM has a state that is not on its disks."""
+    if host.domains.look(vm.name) is None:
+        return
     if left := domainxml.state_beside_disks(host.domains.xml(vm.name)):
         raise Conflict(
             f"{vm.name} can have no snapshots",
             why=f"its {left} has a state of its own, which its disks do not hold",
         )
-    return found.state
 
 
 def _moment(looked: Looked, *, freeze: bool) -> DiskMoment:

@@ -72,7 +72,10 @@ def _format_below(call: Call, path: str, pool: str, below: str | None) -> object
 def _rebase(call: Call, path: str, below: str | None, kind: object) -> None:
     onto = ("-b", below, "-F", str(kind)) if below else ("-b", "")
     argv = (QEMU_IMG, "rebase", "-q", "-f", "qcow2", *onto, path)
-    status, said = call.system.run(argv, _REBASE_S)
+    try:
+        status, said = call.system.run(argv, _REBASE_S)
+    except OSError as error:
+        raise errors.from_effect(error, f"{QEMU_IMG} could not be run") from error
     if status:
         code = errors.IN_USE if "lock" in said else errors.REFUSED
         why = said.strip()[-500:] or f"qemu-img ended with {status}"

@@ -35,6 +35,7 @@ PAGES = (
         template="vm.html",
         reads=(
             PageRead("vm", "vm.show", named(name="vm")),
+            PageRead("snapshots", "vm.snapshot.list", named(name="vm"), needed=False),
             PageRead("trail", "audit.list", lambda p: {"vm": p["vm"], "limit": 20}, needed=False),
         ),
     ),
@@ -127,6 +128,39 @@ QUESTIONS = (
             _WITH_USERS,
         ),
         reads=(_HOSTS,),
+    ),
+    Question(
+        endpoint="vm.snapshot.create",
+        text=one("Take a snapshot of"),
+        button="Take it",
+        back=page_of("vms", "name"),
+        intro="All its disks are kept as they are now. Its memory is not.",
+        choices=(
+            Choice("snapshot", "Name", "text", "Small letters, digits and -", required=True),
+            Choice("freeze", "Have the guest's agent freeze its file systems"),
+        ),
+    ),
+    Question(
+        endpoint="vm.snapshot.revert",
+        text=lambda asked: f"Bring {asked.get('name', '')} back to {asked.get('snapshot', '')}",
+        button="Revert",
+        back=page_of("vms", "name"),
+        intro="Everything that it wrote since its disks were last kept is lost.",
+        choices=(
+            Choice("restart", "Stop it if it runs, and start it again"),
+            _WITH_USERS,
+        ),
+        ends_something=True,
+    ),
+    Question(
+        endpoint="vm.snapshot.delete",
+        text=lambda asked: (
+            f"Delete snapshot {asked.get('snapshot', '')} of {asked.get('name', '')}"
+        ),
+        button="Delete",
+        back=page_of("vms", "name"),
+        intro="Its disks, and its other snapshots, stay as they are.",
+        ends_something=True,
     ),
     Question(
         endpoint="vm.delete",

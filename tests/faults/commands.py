@@ -19,6 +19,7 @@ from vgpumgr.engine.images.image_copies import ImageImport
 from vgpumgr.engine.migration import moves_within_host
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.reservation.shelf_reservations import StopManner
+from vgpumgr.engine.vms.vm_pruning import Pruning
 from vgpumgr.model.defrag import EmptyGpus
 from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.drift import DriftKind
@@ -51,6 +52,15 @@ def roll(*specs: VmSpec) -> Command:
 
     def command(app: App) -> None:
         app.engine.apply(specs, restart=True, rolling=how)[1].raise_for_failure()
+
+    return command
+
+
+def prune(*specs: VmSpec, gone: tuple[str, ...]) -> Command:
+    """``vgpumgr apply --restart --prune -y``."""
+
+    def command(app: App) -> None:
+        app.engine.apply(specs, restart=True, pruning=Pruning(gone))[1].raise_for_failure()
 
     return command
 

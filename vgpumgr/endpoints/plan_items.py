@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 
 from vgpumgr.endpoints.layout_items import LayoutPlanItem
 from vgpumgr.endpoints.outcomes import OutcomeItem
+from vgpumgr.endpoints.replica_surplus import SurplusItem
 from vgpumgr.model.placement import Explanation, Reason, nearest_first
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ class WaitingItem(TypedDict):
 
 class PlanItem(TypedDict):
     """What would be done: ``changes`` is how many VMs would change. ``warnings`` name hosts that
-    could not be read, ``layouts`` is what the layouts among the documents would change.
+    could not be read, ``layouts`` is what the layouts among the documents would change, ``surplus``
+    are VMs that the documents have no longer.
     """
 
     name: str
@@ -71,6 +73,7 @@ class PlanItem(TypedDict):
     warnings: list[str]
     notes: list[str]
     layouts: NotRequired[LayoutPlanItem]
+    surplus: NotRequired[list[SurplusItem]]
 
 
 class AppliedPlan(PlanItem, OutcomeItem):

@@ -26,7 +26,8 @@ from vgpumgr.endpoints.outcomes import failure_of, outcome_item
 from vgpumgr.endpoints.own_documents import require_own_plan
 from vgpumgr.endpoints.plan_items import AppliedPlan, PlanItem, plan_item
 from vgpumgr.endpoints.refreshed import unread_error
-from vgpumgr.endpoints.replica_surplus import surplus_notes
+from vgpumgr.endpoints.replica_surplus import require_surplus, surplus_of
+from vgpumgr.endpoints.shapes import Name
 from vgpumgr.model.errors import Conflict, NoPlacement, PartlyDone
 from vgpumgr.model.formats import counted
 from vgpumgr.model.layout import LayoutPlan
@@ -36,19 +37,22 @@ from vgpumgr.model.rolling import RollingVms, all_rolling
 if TYPE_CHECKING:
     from vgpumgr.engine.operations.operation_outcome import Outcome
     from vgpumgr.model.apply_plan import Plan
+    from vgpumgr.model.vm import VmSpec
     from vgpumgr.spec import Documents
 
 
 AtOnce = Annotated[int, ParameterLimits(ge=1)]
+SurplusNames = Annotated[tuple[Name, ...], ParameterLimits(max_length=10_000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanVms(DocumentText):
     """Documents of VMs to plan. ``at_once``: as many VMs are stopped at a time for a change, of all
-    in the documents.
+    in the documents. ``prune``: surplus replicas are deleted before.
     """
 
     at_once: AtOnce | None = None
+    prune: bool = False
 
 
 def plan_vms(context: CallContext, asked: PlanVms) -> Result[PlanItem]:
@@ -59,8 +63,12 @@ def plan_vms(context: CallContext, asked: PlanVms) -> Result[PlanItem]:
     wanted = vms_of(documents, asked.source)
     context.app.require_hosts()
     layouts = _layouts(context, documents)
-    planned = context.app.engine.plan(wanted, _rolling(documents, asked.at_once))
+    found = surplus_of(context.reads, wanted)
+    gone = found.names if asked.prune else ()
+    planned = context.app.engine.plan(wanted, _rolling(documents, asked.at_once), gone)
     item = plan_item(planned)
+    if items := found.items():
+        item["surplus"] = items
     if layouts != LayoutPlan():
         item["layouts"] = layout_plan_item(layouts)
     return Result(answer=item, error=unread_error(planned.warnings))
@@ -96,25 +104,33 @@ PLAN_VMS = Endpoint(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyVms(PlanVms):
+class ApplyVms(DocumentText):
     """Documents of VMs to create, change and start. ``partial``: the VMs that fit, even if others
-    do not; ``restart``: VMs may be stopped for changes that need it, ``with_users`` even where
-    users are at work.
+    do not; ``restart``: VMs may be stopped for changes that need it, ``at_once`` of them at a time,
+    ``with_users`` even where users are at work. ``prune`` are surplus replicas, as a plan lists
+    them, that are deleted before, with their disks but for ``keep_disks``.
     """
 
     partial: bool = False
     restart: bool = False
+    at_once: AtOnce | None = None
     with_users: bool = False
+    prune: SurplusNames = ()
+    keep_disks: bool = False
 
 
 def apply_vms(context: CallContext, asked: ApplyVms) -> Result[AppliedPlan]:
     """All are reserved, or none; Conflict where a layout among the documents is not applied."""
+    from vgpumgr.engine.vms.vm_pruning import Pruning
+
     documents = vm_documents(
         context, asked, hosts=Permission.HOST_WRITE, layouts=Permission.LAYOUT_WRITE
     )
     wanted = vms_of(documents, asked.source)
     context.app.require_hosts()
     _require_layouts(asked.source, _layouts(context, documents))
+
+    pruned = require_surplus(context, wanted, asked.prune) if asked.prune else ()
 
     def show(planned: Plan) -> None:
         require_own_plan(context, planned)
@@ -128,6 +144,7 @@ def apply_vms(context: CallContext, asked: ApplyVms) -> Result[AppliedPlan]:
                 restart=asked.restart,
                 with_users=asked.with_users,
                 rolling=_rolling(documents, asked.at_once),
+                pruning=Pruning(pruned, asked.keep_disks),
                 show=show,
             )
     except (Conflict, NoPlacement) as error:
@@ -138,16 +155,26 @@ def apply_vms(context: CallContext, asked: ApplyVms) -> Result[AppliedPlan]:
     answer: Any = {**plan_item(done), **outcome_item(outcome)}
     return Result(
         answer=answer,
-        notes=(*surplus_notes(context.reads, wanted), *_waiting_notes(context, outcome)),
+        notes=(*_surplus_notes(context, wanted, asked), *_waiting_notes(context, outcome)),
         error=failure_of(outcome)
         or _without_place(done, len(wanted), asked.source)
         or unread_error(done.warnings),
     )
 
 
+def _surplus_notes(
+    context: CallContext, wanted: Sequence[VmSpec], asked: DocumentText
+) -> tuple[str, ...]:
+    """What the file has no longer, and what to type."""
+    source = typed_source(asked.source)
+    notes = surplus_of(context.reads, wanted).notes()
+    return tuple(note.replace("-f FILE", source) for note in notes)
+
+
 def _named(next: str, asked: ApplyVms) -> str:
-    """The command as it is typed: with the file, and with the waves that were asked for."""
+    """The command as it is typed: with the file, and with what else was asked for."""
     more = f" --at-once {asked.at_once}" if asked.at_once and "--at-once" not in next else ""
+    more += " --prune" if asked.prune else ""
     typed = next.replace("--restart", f"--restart{more}")
     return typed.replace("-f FILE", typed_source(asked.source))
 
@@ -199,7 +226,7 @@ APPLY_VMS = Endpoint(
     work=apply_vms,
     runs=Runs.OPERATION,
     scoped=True,
-    also=(Permission.HOST_WRITE, Permission.LAYOUT_WRITE),
+    also=(Permission.HOST_WRITE, Permission.LAYOUT_WRITE, Permission.VM_DELETE),
 )
 
 
@@ -228,7 +255,7 @@ def find_vms(context: CallContext, asked: DocumentText) -> Result[NamedVms]:
         "waiting": _never_made(context, names.difference(known)),
         "stays": what_stays(documents),
     }
-    return Result(answer=answer, notes=surplus_notes(reads, wanted))
+    return Result(answer=answer, notes=_surplus_notes(context, wanted, asked))
 
 
 def _never_made(context: CallContext, names: set[str]) -> list[str]:

@@ -48,6 +48,7 @@ from vgpumgr.engine.vms import (
     vm_shelving,
     vm_snapshots,
 )
+from vgpumgr.engine.vms.vm_pruning import NOTHING_PRUNED, Pruning
 from vgpumgr.model.apply_plan import Plan
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
 from vgpumgr.model.operation import TaskRecord
@@ -76,10 +77,17 @@ class Engine(EngineContext):
         vm = self.ledger.vm(name)
         return self.host(vm.host).domains.xml(vm.name)
 
-    def plan(self, desired: Sequence[VmSpec], rolling: RollingVms = NOT_ROLLING) -> Plan:
-        """Probe, then say what apply would do, or raise what it would: the images are looked at."""
+    def plan(
+        self,
+        desired: Sequence[VmSpec],
+        rolling: RollingVms = NOT_ROLLING,
+        without: Collection[str] = (),
+    ) -> Plan:
+        """Probe, then say what apply would do, or raise what it would: the images are looked at.
+        VMs of ``without`` are gone before.
+        """
         protected_desktops.refuse_names(self, [each.name for each in desired])
-        planned, view = vm_apply.plan(self, desired, rolling)
+        planned, view = vm_apply.plan(self, desired, rolling, without)
         placed = [each.placed for each in planned.actions if each.placed]
         records = {host.name: host for host in view.hosts}
         check_images(placed, records, self.hosts, self.lanes)
@@ -102,13 +110,15 @@ class Engine(EngineContext):
         restart: bool = False,
         with_users: bool = False,
         rolling: RollingVms = NOT_ROLLING,
+        pruning: Pruning = NOTHING_PRUNED,
         show: Callable[[Plan], None] = lambda _: None,
     ) -> tuple[Plan, Outcome]:
-        """Plan, reserve all or nothing, execute; what is ``rolling`` in waves. NoPlacement or
-        Conflict change nothing, nor does UsersAtWork unless ``with_users``. ``show`` hears the plan
-        before it is carried out.
+        """Plan, reserve all or nothing, execute; what is ``rolling`` in waves, after the deletion
+        of what is pruned. NoPlacement or Conflict change nothing, nor does UsersAtWork unless
+        ``with_users``. ``show`` hears the plan before it is carried out.
         """
         protected_desktops.refuse_names(self, [each.name for each in desired])
+        protected_desktops.refuse_desktops(self, pruning.names)
         return vm_apply.apply(
             self,
             desired,
@@ -116,6 +126,7 @@ class Engine(EngineContext):
             restart=restart,
             with_users=with_users,
             rolling=rolling,
+            pruning=pruning,
             show=show,
         )
 

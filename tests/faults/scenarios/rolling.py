@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from tests.faults import commands
 from tests.faults.scenario import Place, Scenario
-from tests.faults.scenarios.ways import FRESH, WAYS, Way
+from tests.faults.scenarios.ways import FRESH, MDEV, WAYS, Way
+from tests.simworld import host, vm
 from vgpumgr.model.vm import VmSpec
 
 
@@ -40,4 +41,18 @@ def _refusing(place: Place) -> None:
     place.inject("h1", "refuse", "domains.start", "EIO", "1")
 
 
-SCENARIOS = (*_of("mdev", WAYS["mdev"]), *_of("pci-vf", WAYS["pci-vf"]))
+def _prune() -> Scenario:
+    """Two replicas go, and the third changes."""
+    desks = [vm(f"desk-{n:02d}", "T4-4Q", disks=(FRESH,)) for n in (1, 2, 3)]
+    return Scenario(
+        operation="prune",
+        part="two of three",
+        hosts=(host("T4", versions=MDEV),),
+        command=commands.prune(replace(desks[0], vcpus=2), gone=("desk-02", "desk-03")),
+        prepare=(lambda place: place.enrol("h1"), lambda place: place.apply(*desks)),
+        ends=("again",),
+        several=True,
+    )
+
+
+SCENARIOS = (_prune(), *_of("mdev", WAYS["mdev"]), *_of("pci-vf", WAYS["pci-vf"]))

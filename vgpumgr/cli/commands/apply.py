@@ -16,7 +16,7 @@ from vgpumgr.cli.terminal import confirm
 from vgpumgr.cli.user_files import document_text, file_option
 from vgpumgr.cli.views.layout_views import layout_plan_text
 from vgpumgr.cli.views.outcome_views import outcome_text, with_users_option
-from vgpumgr.cli.views.plan_views import plan_text
+from vgpumgr.cli.views.plan_views import plan_text, pruned
 from vgpumgr.endpoints.documents import DocumentText, typed_source
 from vgpumgr.endpoints.endpoint import Result
 from vgpumgr.endpoints.plan_items import PlanItem
@@ -30,7 +30,7 @@ from vgpumgr.endpoints.vm_documents import (
     PlanVms,
 )
 from vgpumgr.model.errors import NoPlacement, PoolsInFile, StillRunning
-from vgpumgr.model.formats import spanned
+from vgpumgr.model.formats import counted, spanned
 
 T = TypeVar("T")
 CHANGES_PENDING = 10
@@ -52,25 +52,33 @@ at_once_option = click.option(
 )
 
 
+prune_option = click.option(
+    "--prune", is_flag=True, help="Delete replicas that the file has no longer."
+)
+
+
 @click.command("plan")
 @file_option
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 10 when something would change.")
 @at_once_option
+@prune_option
 @output_option
 @pass_context
-def plan(context: Context, file: str, detailed_exitcode: bool, at_once: int | None) -> None:
+def plan(
+    context: Context, file: str, detailed_exitcode: bool, at_once: int | None, prune: bool
+) -> None:
     """Show what apply would do; probes every host, changes nothing."""
     asked = document_text(file)
-    wanted = PlanVms(text=asked.text, source=asked.source, at_once=at_once)
+    wanted = PlanVms(text=asked.text, source=asked.source, at_once=at_once, prune=prune)
     found = _unless_pools(lambda: context.read(PLAN_VMS, wanted))
     if found is None:
         _exit_if(plan_pools(context, asked) and detailed_exitcode)
         return
-    _print_plan(file, found.answer)
+    _print_plan(file, found.answer, prune=prune)
     if found.answer["unplaced"]:
         raise click.exceptions.Exit(NoPlacement.exit_status)
     finish(found)
-    _exit_if(detailed_exitcode and _changes(found.answer))
+    _exit_if(detailed_exitcode and _changes(found.answer, prune=prune))
 
 
 @click.command("diff")
@@ -90,8 +98,9 @@ def diff(context: Context, file: str) -> None:
     _exit_if(_changes(found.answer) or bool(found.answer["unplaced"]))
 
 
-def _changes(plan: PlanItem) -> bool:
-    return bool(plan["changes"] or ("layouts" in plan and plan["layouts"]["gpus"]))
+def _changes(plan: PlanItem, *, prune: bool = False) -> bool:
+    layouts = "layouts" in plan and plan["layouts"]["gpus"]
+    return bool(plan["changes"] or layouts or (prune and pruned(plan)))
 
 
 def _exit_if(changes: bool) -> None:
@@ -99,8 +108,8 @@ def _exit_if(changes: bool) -> None:
         raise click.exceptions.Exit(CHANGES_PENDING)
 
 
-def _print_plan(file: str, plan: PlanItem, *, partial: bool = False) -> None:
-    text = plan_text(plan, file=file, partial=partial)
+def _print_plan(file: str, plan: PlanItem, *, partial: bool = False, prune: bool = False) -> None:
+    text = plan_text(plan, file=file, partial=partial, prune=prune)
     if "layouts" in plan and plan["layouts"]["gpus"]:
         hint = f"  next: vgpumgr layout apply {typed_source(file)}"
         text = "\n".join([layout_plan_text(plan["layouts"]), hint, text])
@@ -114,6 +123,9 @@ def _print_plan(file: str, plan: PlanItem, *, partial: bool = False) -> None:
 @click.option("--restart", is_flag=True, help="Allow stopping VMs for changes that need it.")
 @at_once_option
 @with_users_option
+@prune_option
+@click.option("--keep-disks", is_flag=True, help="Keep the volumes of pruned VMs.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before VMs are pruned.")
 @output_option
 @pass_context
 def apply(
@@ -124,6 +136,9 @@ def apply(
     restart: bool,
     at_once: int | None,
     with_users: bool,
+    prune: bool,
+    keep_disks: bool,
+    yes: bool,
 ) -> None:
     """Create and run the VMs of a file wherever they fit. Pools of a file are recorded, and `serve`
     creates their desktops.
@@ -134,9 +149,12 @@ def apply(
     """
     asked = document_text(file)
     if dry_run:
-        _show_plan(context, asked, partial=partial, at_once=at_once)
+        _show_plan(context, asked, partial=partial, at_once=at_once, prune=prune)
         return
     shown = _PlanShown()
+    gone = (
+        _confirmed_surplus(context, asked, confirm(yes=yes), keep_disks=keep_disks) if prune else ()
+    )
     wanted = ApplyVms(
         text=asked.text,
         source=asked.source,
@@ -144,6 +162,8 @@ def apply(
         restart=restart,
         at_once=at_once,
         with_users=with_users,
+        prune=gone,
+        keep_disks=keep_disks,
     )
     done = _unless_pools(lambda: carry_out(context, APPLY_VMS, wanted, planned=shown))
     if done is None:
@@ -155,17 +175,31 @@ def apply(
 
 
 def _show_plan(
-    context: Context, asked: DocumentText, *, partial: bool, at_once: int | None
+    context: Context, asked: DocumentText, *, partial: bool, at_once: int | None, prune: bool
 ) -> None:
-    wanted = PlanVms(text=asked.text, source=asked.source, at_once=at_once)
+    wanted = PlanVms(text=asked.text, source=asked.source, at_once=at_once, prune=prune)
     found: Result[PlanItem] | None = _unless_pools(lambda: context.read(PLAN_VMS, wanted))
     if found is None:
         plan_pools(context, asked)
         return
-    _print_plan(asked.source, found.answer, partial=partial)
+    _print_plan(asked.source, found.answer, partial=partial, prune=prune)
     if found.answer["unplaced"] and not partial:
         raise click.exceptions.Exit(NoPlacement.exit_status)
     finish(found)
+
+
+def _confirmed_surplus(
+    context: Context, asked: DocumentText, ask: Callable[[str], None], *, keep_disks: bool
+) -> tuple[str, ...]:
+    """The replicas that may be deleted: named, and asked for."""
+    wanted = PlanVms(text=asked.text, source=asked.source, prune=True)
+    found = _unless_pools(lambda: context.read(PLAN_VMS, wanted))
+    names = pruned(found.answer) if found is not None else []
+    if names:
+        disks = "and keep their disks" if keep_disks else "with their disks"
+        say(f"not in the file: {', '.join(names)}")
+        ask(f"delete {counted(len(names), 'VM')} {disks}: {spanned(names)}?")
+    return tuple(names)
 
 
 class _PlanShown:

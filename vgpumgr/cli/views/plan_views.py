@@ -61,14 +61,17 @@ def _row(group: ReasonGroup) -> list[str]:
     return [where or "-", which or "-", group.text]
 
 
-def plan_text(plan: PlanItem, *, partial: bool = False, file: str = "") -> str:
+def plan_text(plan: PlanItem, *, partial: bool = False, file: str = "", prune: bool = False) -> str:
     """A plan for people. ``file`` is what `apply` would be given, ``partial`` whether it may make
-    what fits though some do not.
+    what fits though some do not, ``prune`` whether it deletes what is surplus.
     """
     unchanged = len(plan["unchanged"])
-    if not plan["changes"] and not plan["unplaced"] and not plan["waiting"]:
-        return f"nothing to change: {counted(unchanged, 'VM')} converged"
+    surplus = surplus_lines(plan, shlex.quote(file), prune=prune) if file else []
+    if not plan["changes"] and not plan["unplaced"] and not plan["waiting"] and not prune:
+        return "\n".join([f"nothing to change: {counted(unchanged, 'VM')} converged", *surplus])
     rows = [[f"  {_verb(a)}", a["vm"], a["host"], _details(a)] for a in plan["actions"]]
+    if prune:
+        rows = [*_deletions(plan), *rows]
     lines = [table(folded(rows, column=1))] if rows else []
     for reasons, alike in groupby(plan["unplaced"], key=lambda refused: refused["reasons"]):
         names = [refused["vm"] for refused in alike]
@@ -79,15 +82,40 @@ def plan_text(plan: PlanItem, *, partial: bool = False, file: str = "") -> str:
     waiting = f"{len(plan['waiting'])} in the queue, " if plan["waiting"] else ""
     replaced = _replaced(plan)
     anew = f"{len(replaced)} need a new VM, " if replaced else ""
+    gone = f"{len(pruned(plan))} to delete, " if prune else ""
     lines.append(
-        f"{len(plan['actions']) - len(replaced)} to change, {anew}"
+        f"{gone}{len(plan['actions']) - len(replaced)} to change, {anew}"
         f"{len(plan['unplaced'])} cannot be placed, {waiting}"
         f"{unchanged} converged"
     )
     lines += wave_lines(plan["actions"])
     lines += [f"note: {note}" for note in plan["notes"]]
+    lines += surplus
     lines += _refusals(plan, shlex.quote(file), partial=partial) if file else ()
     return "\n".join(lines)
+
+
+def pruned(plan: PlanItem) -> list[str]:
+    """The VMs that `apply --prune` deletes."""
+    return [each["vm"] for each in plan.get("surplus", []) if each["replica"]]
+
+
+def _deletions(plan: PlanItem) -> list[list[str]]:
+    """A row for each VM that is deleted."""
+    found = [each for each in plan.get("surplus", []) if each["replica"]]
+    return [["  delete", e["vm"], e["host"], "runs" if e["runs"] else "off"] for e in found]
+
+
+def surplus_lines(plan: PlanItem, file: str, *, prune: bool) -> list[str]:
+    """The VMs that the file has no longer and that are left alone."""
+    lines, names = [], [] if prune else pruned(plan)
+    if names:
+        lines.append(f"not in the file, left alone: {spanned(names)}")
+        lines.append(f"  next: vgpumgr apply -f {file} --prune   (deletes them with their disks)")
+    others = [each["vm"] for each in plan.get("surplus", []) if not each["replica"]]
+    if others:
+        lines.append(f"not in the file, and no replica of it as it is: {spanned(others)}")
+    return lines
 
 
 def wave_lines(actions: Iterable[ActionItem]) -> list[str]:

@@ -8,6 +8,7 @@ from itertools import chain
 
 from vgpumgr.engine.capacity.refusal_explanation import refusal_explanations
 from vgpumgr.engine.desktops.booked_capacity import OpenBookings, place_beside_bookings
+from vgpumgr.engine.inventory.fleet_without import view_without
 from vgpumgr.engine.inventory.ledger_view import (
     LedgerView,
     named_gpus,
@@ -38,6 +39,7 @@ from vgpumgr.engine.planning.vm_plan import (
 from vgpumgr.engine.reservation import vm_reservations
 from vgpumgr.engine.reservation.rolling_tasks import rolling_tasks
 from vgpumgr.engine.reservation.vm_reservations import require_partitioned, require_whole
+from vgpumgr.engine.vms.vm_pruning import NOTHING_PRUNED, Pruning, prune, refuse_users_of
 from vgpumgr.model.apply_plan import ActionKind, Plan
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.errors import Interrupted
@@ -67,18 +69,24 @@ class _PlanRequest:
 
     desired: Sequence[VmSpec]
     rolling: RollingVms
+    without: Collection[str]
     place: PlaceFunction
 
     def plan(self, view: LedgerView, warnings: Sequence[str]) -> Plan:
         """By this reading."""
-        return make_plan(view, self.desired, self.place, warnings, self.rolling)
+        gone = {vm.id for vm in view.vms if vm.name in self.without}
+        left = view_without(view, gone) if gone else view
+        return make_plan(left, self.desired, self.place, warnings, self.rolling)
 
 
 def plan(
-    context: EngineContext, desired: Sequence[VmSpec], rolling: RollingVms = NOT_ROLLING
+    context: EngineContext,
+    desired: Sequence[VmSpec],
+    rolling: RollingVms = NOT_ROLLING,
+    without: Collection[str] = (),
 ) -> tuple[Plan, LedgerView]:
     """The plan with the reading it was made from: its generations referee the reservation. VMs
-    that are ``rolling`` change in waves.
+    that are ``rolling`` change in waves; ``without`` are VMs (names) that are deleted before.
 
     Hosts that hang are left out and named, unless a VM is there or must go there, or one fits
     nowhere else: before that is said they are waited for. Hosts that a controller keeps looking at
@@ -89,7 +97,7 @@ def plan(
     booked = bool(ledger.bookings())
     if booked:
         place = place_beside_bookings(place, ledger, now)
-    planned, view = _with_looks(context, _PlanRequest(desired, rolling, place))
+    planned, view = _with_looks(context, _PlanRequest(desired, rolling, without, place))
     refuse_oversized(planned.actions, view.hosts)
     refuse_shared_macs(desired, view.vms)
     if planned.unplaced and context.stop.is_set():
@@ -189,10 +197,12 @@ def apply(
     restart: bool,
     with_users: bool = False,
     rolling: RollingVms = NOT_ROLLING,
+    pruning: Pruning = NOTHING_PRUNED,
     show: Callable[[Plan], None] = lambda _: None,
 ) -> tuple[Plan, Outcome]:
     """Plan, reserve all or nothing, execute; of what is ``rolling`` the first wave, then the next.
-    NoPlacement or Conflict change nothing, and UsersAtWork unless ``with_users``.
+    NoPlacement or Conflict change nothing, and UsersAtWork unless ``with_users``. What is pruned is
+    deleted before, once it is known that the rest can be done then.
 
     ``show`` hears the plan before anything of it is done; anew where the ledger had moved.
     """
@@ -200,11 +210,24 @@ def apply(
     before = operation_lifecycle.finish_leftovers(context, wanted, _RESUMED)
     ready = [spec for spec in desired if spec.name not in before.waiting]
 
-    def attempt() -> tuple[Plan, Outcome]:
-        planned, view = plan(context, ready, rolling)
+    def allowed(without: Collection[str] = ()) -> tuple[Plan, LedgerView]:
+        planned, view = plan(context, ready, rolling, without)
         refuse(context, planned, view, partial=partial, restart=restart)
         if not with_users:
             _refuse_users(context, planned)
+        return planned, view
+
+    if pruning.names:
+        planned, _ = allowed(pruning.names)
+        if not with_users:
+            refuse_users_of(context, pruning)
+        pruned = prune(context, pruning)
+        before = before.then(pruned)
+        if len(pruned.done) < len(pruned.vms) or pruned.interrupted:
+            return planned, before
+
+    def attempt() -> tuple[Plan, Outcome]:
+        planned, view = allowed()
         show(planned)
         if not planned.changes:
             return planned, before

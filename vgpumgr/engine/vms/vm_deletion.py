@@ -45,9 +45,9 @@ def delete(
 
 
 def _alive(context: EngineContext, names: Collection[str]) -> list[VmRecord]:
-    """The VMs of these names that are not on their way out."""
-    found = [vm for vm in context.ledger.vms() if vm.name in names]
-    return [vm for vm in found if vm.state is not VmState.DELETING]
+    """The VMs of these names, in their order, that are not on their way out."""
+    found = {vm.name: vm for vm in context.ledger.vms() if vm.state is not VmState.DELETING}
+    return [found[name] for name in names if name in found]
 
 
 def _refuse_running(context: EngineContext, vms: Sequence[VmRecord]) -> None:

@@ -35,6 +35,8 @@ OTHERS: dict[str, Permission | None] = {
     "capacity.fragmentation": Permission.FLEET_READ,
     "defrag.finish": Permission.VM_MIGRATE,
     "host.set-labels": Permission.HOST_WRITE,
+    "document.enrol": Permission.HOST_WRITE,
+    "document.plan": Permission.VM_PLAN,
     "desktop.release": Permission.DESKTOP_CONNECT,
     "desktop.mine": Permission.DESKTOP_CONNECT,
     "gpu.reset-plan": Permission.LAYOUT_READ,

@@ -31,6 +31,19 @@ def enrol(
     return keep(app, record, install=install)
 
 
+def shown_key(app: App, record: HostRecord) -> str:
+    """The SSH key that a host shows, where it is not known yet; empty where it is, or there is
+    none. Nothing is kept of it. HostUnreachable, HostKeyChanged.
+    """
+    if is_simulated(record):
+        return ""
+    from vgpumgr.hosts import real_hosts as reach
+
+    found: list[str] = []
+    reach.pin_host_key(app.real_hosts, record, "", lambda _, key: found.append(key))
+    return "".join(found)
+
+
 def keep(app: App, record: HostRecord, *, install: bool = False) -> HostRecord:
     """Enrol a host that is pinned and has its helper, or is to get it."""
     app.engine.enrol(record, install=install).raise_for_failure()

@@ -69,6 +69,16 @@ def load_layouts(context: Context, file: str) -> tuple[LayoutSpec, ...]:
     return layouts
 
 
+def say_others(text: str, kind: str) -> None:
+    """Say which documents a command of one kind leaves alone; nothing where there are none."""
+    from vgpumgr.cli.output import say
+    from vgpumgr.spec import kinds
+
+    others = sorted(kinds(text) - {kind})
+    if others:
+        say(f"left alone: kind {', '.join(others)}   (vgpumgr apply works all kinds of a file)")
+
+
 def read_file(file: str) -> bytes:
     """Its bytes, at most one over the limit: the loader refuses what is too long."""
     if file == STDIN:

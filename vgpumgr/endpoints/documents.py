@@ -35,6 +35,15 @@ class DocumentText:
     source: Source = "FILE"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartOfFile(DocumentText):
+    """Documents of which one kind is asked for. ``mixed``: the text may have documents of other
+    kinds, for which others are asked; without it they are refused.
+    """
+
+    mixed: bool = False
+
+
 def source_name(source: str) -> str:
     """What messages call the source of a text."""
     return "standard input" if source == STDIN else source
@@ -64,30 +73,32 @@ def checked(ledger: Ledger, text: bytes, source: str) -> Documents:
 
 
 def vm_documents(
-    context: CallContext, asked: DocumentText, *, hosts: Permission, layouts: Permission
+    context: CallContext, asked: PartOfFile, *, hosts: Permission, layouts: Permission
 ) -> Documents:
     """Documents of the caller's VMs, and of layouts and enrolled hosts, which need those
-    permissions; PoolsInFile where there are pools.
+    permissions; PoolsInFile where there are pools, unless the file is mixed.
     """
     from vgpumgr.endpoints.own_documents import own_documents
 
     ledger = context.app.ledger
     documents = documents_of(ledger, asked)
-    refuse_pools(documents, asked.source)
+    if not asked.mixed:
+        refuse_pools(documents, asked.source)
     own = own_documents(context, documents, hosts=hosts, layouts=layouts)
     require_no_strangers(ledger, own, asked.source)
     return own
 
 
-def pool_documents(context: CallContext, asked: DocumentText, *, hosts: Permission) -> Documents:
+def pool_documents(context: CallContext, asked: PartOfFile, *, hosts: Permission) -> Documents:
     """Documents of the caller's pools, and of enrolled hosts, which need that permission;
-    UsageError where there are VMs or layouts.
+    UsageError where there are VMs or layouts, unless the file is mixed.
     """
     from vgpumgr.endpoints.own_documents import own_documents
 
     ledger = context.app.ledger
     documents = documents_of(ledger, asked)
-    require_one_way(documents, asked.source)
+    if not asked.mixed:
+        require_one_way(documents, asked.source)
     own = own_documents(context, documents, hosts=hosts)
     require_no_strangers(ledger, own, asked.source)
     return own
@@ -120,31 +131,38 @@ _COMPARED = (
 
 def require_no_strangers(ledger: Ledger, documents: Documents, source: str) -> None:
     """UsageError for a simulated fleet among them, and for a host that is not enrolled as it is
-    written there: VMs are made on hosts, and hosts by `host add`.
+    written there.
+    """
+    for host in new_hosts(ledger, documents, source):
+        raise UsageError(
+            f"{_where(documents, 'Host', host.name, source)} is not enrolled",
+            why="VMs are made on hosts of the fleet",
+            next=f"vgpumgr host add {typed_source(source)}, then the same command again",
+        )
+
+
+def new_hosts(ledger: Ledger, documents: Documents, source: str) -> tuple[HostRecord, ...]:
+    """The hosts among them that are not enrolled. UsageError for a simulated fleet, and for a host
+    that is enrolled otherwise.
     """
     for fleet in documents.fleets:
         raise UsageError(
             f"{_where(documents, 'Fleet', fleet.name, source)} is a simulated fleet",
-            why="this command creates VMs, layouts and pools on enrolled hosts",
+            why="this command is about hosts, layouts, VMs and pools",
             next=f"vgpumgr sim up {typed_source(source)}",
         )
     known = {host.name: host for host in ledger.hosts()} if documents.hosts else {}
     for host in documents.hosts:
-        where = _where(documents, "Host", host.name, source)
-        if host.name not in known:
-            raise UsageError(
-                f"{where} is not enrolled",
-                why="hosts of a file are enrolled separately: their keys must be confirmed",
-                next=f"vgpumgr host add {typed_source(source)}, then the same command again",
-            )
-        differs = _differences(host, known[host.name])
+        differs = _differences(host, known[host.name]) if host.name in known else []
         if differs:
+            where = _where(documents, "Host", host.name, source)
             raise UsageError(
                 f"{where} is enrolled otherwise: {', '.join(differs)}",
                 why="a host that is enrolled is not changed from a file",
                 next=f"vgpumgr host show {host.name}, and write what it is; or vgpumgr host remove "
                 f"{host.name}, then vgpumgr host add {typed_source(source)}",
             )
+    return tuple(host for host in documents.hosts if host.name not in known)
 
 
 def what_stays(documents: Documents) -> str:
@@ -178,12 +196,14 @@ def require_one_way(documents: Documents, source: str) -> None:
         raise UsageError(
             f"{pool} and {kind} {name} (line {documents.lines[others[0]]}) are in one file",
             why="VMs are created at once, the desktops of pools by serve",
-            next="write the pools into a file of their own, and apply both",
+            next="vgpumgr apply, which works all kinds of a file; over HTTP the same with `mixed`",
         )
 
 
 def _where(documents: Documents, kind: str, name: str, source: str) -> str:
-    return f"{source_name(source)}: {kind} {name} (line {documents.lines[kind, name]})"
+    line, number = documents.lines[kind, name], documents.numbers[kind, name]
+    where = f"document {number}, line {line}" if number else f"line {line}"
+    return f"{source_name(source)}: {kind} {name} ({where})"
 
 
 def _differences(written: HostRecord, enrolled: HostRecord) -> list[str]:

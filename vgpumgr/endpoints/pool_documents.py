@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.documents import (
-    DocumentText,
+    PartOfFile,
     documents_of,
     pool_documents,
     require_one_way,
@@ -22,7 +22,7 @@ from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result, Runs
 from vgpumgr.endpoints.pool_items import PoolChanges, pool_changes
 
 
-def plan_pools(context: CallContext, asked: DocumentText) -> Result[PoolChanges]:
+def plan_pools(context: CallContext, asked: PartOfFile) -> Result[PoolChanges]:
     """What applying them would change; what cannot be applied is raised."""
     documents = pool_documents(context, asked, hosts=Permission.HOST_READ)
     context.app.require_hosts()
@@ -30,7 +30,7 @@ def plan_pools(context: CallContext, asked: DocumentText) -> Result[PoolChanges]
     return Result(answer=pool_changes(changes))
 
 
-def apply_pools(context: CallContext, asked: DocumentText) -> Result[PoolChanges]:
+def apply_pools(context: CallContext, asked: PartOfFile) -> Result[PoolChanges]:
     """Write the pools down: all that can be are looked at before the first."""
     documents = pool_documents(context, asked, hosts=Permission.HOST_WRITE)
     context.app.require_hosts()
@@ -53,10 +53,13 @@ class NamedPools(TypedDict):
     stays: str
 
 
-def find_pools(context: CallContext, asked: DocumentText) -> Result[NamedPools]:
-    """Which pools of the documents there are; UsageError where there are VMs or layouts, too."""
+def find_pools(context: CallContext, asked: PartOfFile) -> Result[NamedPools]:
+    """Which pools of the documents there are; UsageError where there are VMs or layouts, too,
+    unless the file is mixed.
+    """
     documents = documents_of(context.app.ledger, asked)
-    require_one_way(documents, asked.source)
+    if not asked.mixed:
+        require_one_way(documents, asked.source)
     there = {each.name for each in context.reads.pools()}
     names = [each.name for each in documents.pools if each.name in there]
     return Result(
@@ -74,7 +77,7 @@ PLAN_POOLS = Endpoint(
     path="/pools:plan",
     permission=Permission.POOL_READ,
     summary="What applying documents of pools would change; nothing is changed.",
-    asks=DocumentText,
+    asks=PartOfFile,
     answers=PoolChanges,
     kind="PoolPlan",
     work=plan_pools,
@@ -88,7 +91,7 @@ APPLY_POOLS = Endpoint(
     path="/pools:apply",
     permission=Permission.POOL_WRITE,
     summary="Record pools as documents say; `serve` creates their desktops.",
-    asks=DocumentText,
+    asks=PartOfFile,
     answers=PoolChanges,
     kind="PoolApply",
     work=apply_pools,
@@ -102,7 +105,7 @@ FIND_POOLS = Endpoint(
     path="/pools:find",
     permission=Permission.POOL_READ,
     summary="Which of the pools that documents name there are.",
-    asks=DocumentText,
+    asks=PartOfFile,
     answers=NamedPools,
     kind="NamedPools",
     work=find_pools,

@@ -12,6 +12,7 @@ from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.documents import (
     DocumentText,
+    PartOfFile,
     documents_of,
     refuse_pools,
     source_name,
@@ -46,7 +47,7 @@ SurplusNames = Annotated[tuple[Name, ...], ParameterLimits(max_length=10_000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanVms(DocumentText):
+class PlanVms(PartOfFile):
     """Documents of VMs to plan. ``at_once``: as many VMs are stopped at a time for a change, of all
     in the documents. ``prune``: surplus replicas are deleted before.
     """
@@ -60,18 +61,31 @@ def plan_vms(context: CallContext, asked: PlanVms) -> Result[PlanItem]:
     documents = vm_documents(
         context, asked, hosts=Permission.HOST_READ, layouts=Permission.LAYOUT_READ
     )
-    wanted = vms_of(documents, asked.source)
+    vms_of(documents, asked.source)
     context.app.require_hosts()
     layouts = _layouts(context, documents)
-    found = surplus_of(context.reads, wanted)
-    gone = found.names if asked.prune else ()
-    planned = context.app.engine.plan(wanted, _rolling(documents, asked.at_once), gone)
-    item = plan_item(planned)
-    if items := found.items():
-        item["surplus"] = items
+    item, planned = planned_item(context, documents, asked, LayoutPlan())
     if layouts != LayoutPlan():
         item["layouts"] = layout_plan_item(layouts)
     return Result(answer=item, error=unread_error(planned.warnings))
+
+
+def planned_item(
+    context: CallContext, documents: Documents, asked: PlanVms, layouts: LayoutPlan
+) -> tuple[PlanItem, Plan]:
+    """The plan of the VMs of documents, and what of them is surplus; ``layouts`` are applied
+    before.
+    """
+    from vgpumgr.engine.vms.vm_apply import ChangesBefore
+
+    found = surplus_of(context.reads, documents.vms)
+    goals = {each.gpu: each.goal for each in layouts.gpus if each.changes}
+    before = ChangesBefore(found.names if asked.prune else (), goals)
+    planned = context.app.engine.plan(documents.vms, _rolling(documents, asked.at_once), before)
+    item = plan_item(planned)
+    if items := found.items():
+        item["surplus"] = items
+    return item, planned
 
 
 def _rolling(documents: Documents, at_once: int | None) -> RollingVms:
@@ -104,7 +118,7 @@ PLAN_VMS = Endpoint(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyVms(DocumentText):
+class ApplyVms(PartOfFile):
     """Documents of VMs to create, change and start. ``partial``: the VMs that fit, even if others
     do not; ``restart``: VMs may be stopped for changes that need it, ``at_once`` of them at a time,
     ``with_users`` even where users are at work. ``prune`` are surplus replicas, as a plan lists
@@ -241,11 +255,14 @@ class NamedVms(TypedDict):
     stays: str
 
 
-def find_vms(context: CallContext, asked: DocumentText) -> Result[NamedVms]:
-    """Which VMs of the documents there are; PoolsInFile where there are pools."""
+def find_vms(context: CallContext, asked: PartOfFile) -> Result[NamedVms]:
+    """Which VMs of the documents there are; PoolsInFile where there are pools, unless the file is
+    mixed.
+    """
     reads = context.reads
     documents = documents_of(context.app.ledger, asked)
-    refuse_pools(documents, asked.source)
+    if not asked.mixed:
+        refuse_pools(documents, asked.source)
     wanted = vms_of(documents, asked.source)
     names = {spec.name for spec in wanted}
     known = [vm.name for vm in reads.vms() if vm.name in names]
@@ -270,7 +287,7 @@ FIND_VMS = Endpoint(
     path="/vms:find",
     permission=Permission.VM_READ,
     summary="Which of the VMs that documents name there are.",
-    asks=DocumentText,
+    asks=PartOfFile,
     answers=NamedVms,
     kind="NamedVMs",
     work=find_vms,

@@ -48,6 +48,7 @@ from vgpumgr.engine.vms import (
     vm_shelving,
     vm_snapshots,
 )
+from vgpumgr.engine.vms.vm_apply import NOTHING_BEFORE, ChangesBefore
 from vgpumgr.engine.vms.vm_pruning import NOTHING_PRUNED, Pruning
 from vgpumgr.model.apply_plan import Plan
 from vgpumgr.model.layout import LayoutPlan, LayoutSpec
@@ -81,13 +82,13 @@ class Engine(EngineContext):
         self,
         desired: Sequence[VmSpec],
         rolling: RollingVms = NOT_ROLLING,
-        without: Collection[str] = (),
+        before: ChangesBefore = NOTHING_BEFORE,
     ) -> Plan:
         """Probe, then say what apply would do, or raise what it would: the images are looked at.
-        VMs of ``without`` are gone before.
+        ``before`` is done first.
         """
         protected_desktops.refuse_names(self, [each.name for each in desired])
-        planned, view = vm_apply.plan(self, desired, rolling, without)
+        planned, view = vm_apply.plan(self, desired, rolling, before)
         placed = [each.placed for each in planned.actions if each.placed]
         records = {host.name: host for host in view.hosts}
         check_images(placed, records, self.hosts, self.lanes)

@@ -2,7 +2,7 @@
 
 from vgpumgr.spec.document_schema import json_schema
 from vgpumgr.spec.dump import layout_document, vm_document
-from vgpumgr.spec.load import Documents, load, load_mix
+from vgpumgr.spec.load import Documents, kinds, load, load_mix
 from vgpumgr.spec.spec_file import COMMAND_LINE, SpecError, SpecProblem, UnknownProfiles
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "SpecProblem",
     "UnknownProfiles",
     "json_schema",
+    "kinds",
     "layout_document",
     "load",
     "load_mix",

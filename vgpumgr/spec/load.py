@@ -56,7 +56,8 @@ KINDS: Mapping[str, type[Model]] = MappingProxyType(
 @dataclass(frozen=True, slots=True)
 class Documents:
     """What a file asks for, in its order, replicas and counts expanded. ``lines`` is where the
-    document of a kind and name begins, ``of_no_tenant`` are the VMs and pools that name no tenant.
+    document of a kind and name begins, ``numbers`` which document that is (counted from 1; 0 where
+    the file has one alone), ``of_no_tenant`` are the VMs and pools that name no tenant.
     ``rolling`` are the VMs that change in waves.
     """
 
@@ -66,6 +67,7 @@ class Documents:
     layouts: tuple[LayoutSpec, ...] = ()
     pools: tuple[PoolSpec, ...] = ()
     lines: Mapping[tuple[str, str], int] = field(default_factory=dict, compare=False)
+    numbers: Mapping[tuple[str, str], int] = field(default_factory=dict, compare=False)
     of_no_tenant: frozenset[tuple[str, str]] = field(default=frozenset(), compare=False)
     rolling: RollingVms = field(default_factory=dict)
 
@@ -90,9 +92,18 @@ def load(data: bytes | str, source: str, known_profiles: frozenset[str] = frozen
         layouts=tuple(reader.layouts),
         pools=tuple(reader.pools),
         lines=reader.lines,
+        numbers={key: findings.number(line) for key, line in reader.lines.items()},
         of_no_tenant=frozenset(reader.of_no_tenant),
         rolling=reader.rolling(),
     )
+
+
+def kinds(data: bytes | str) -> frozenset[str]:
+    """The kinds that a file names, whatever else is in it; nothing of it is checked."""
+    findings = SpecFindings("")
+    text = decoded(data, findings)
+    found = (tree.data.get("kind") for tree in trees(text, findings) if isinstance(tree.data, dict))
+    return frozenset(each for each in found if isinstance(each, str))
 
 
 def decoded(data: bytes | str, findings: SpecFindings) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
@@ -34,18 +35,22 @@ class FileMark:
 
 @dataclass(frozen=True, slots=True)
 class SpecProblem:
-    """One finding. ``path`` is the key path (``gpus[0].profile``), empty for a whole document."""
+    """One finding. ``path`` is the key path (``gpus[0].profile``), empty for a whole document.
+    ``document`` counts from 1 where the file has several; 0: it has one.
+    """
 
     file: str
     line: int
     column: int
     path: str
     message: str
+    document: int = 0
 
     def __str__(self) -> str:
         # What was typed, or asked in a form, has no lines that the user could look at.
         where = "" if self.file == COMMAND_LINE else f"{self.file}:{self.line}:{self.column}"
-        return ": ".join(filter(None, (where, self.path, self.message)))
+        which = f"document {self.document}" if where and self.document else ""
+        return ": ".join(filter(None, (where, which, self.path, self.message)))
 
 
 class SpecError(UsageError):
@@ -57,7 +62,7 @@ class SpecError(UsageError):
         what = "it" if problems[0].file == COMMAND_LINE else "the file"
         super().__init__(_summary(problems), next=f"correct {what} and try again")
         self.problems = problems
-        keys = ("file", "line", "column", "path", "message")
+        keys = ("file", "line", "column", "document", "path", "message")
         self.details = {
             "problems": [{key: getattr(each, key) for key in keys} for each in problems]
         }
@@ -71,12 +76,19 @@ class UnknownProfiles(SpecError, UnknownProfile):
 
 @dataclass(slots=True)
 class SpecFindings:
-    """Collects problems of one file; after ``MAX_PROBLEMS`` further ones are only counted."""
+    """Collects problems of one file; after ``MAX_PROBLEMS`` further ones are only counted.
+    ``starts`` are the lines on which its documents begin, as far as they were read.
+    """
 
     file: str
     found: list[SpecProblem] = field(default_factory=list)
     more: int = 0
     profiles: int = 0
+    starts: list[int] = field(default_factory=list)
+
+    def number(self, line: int) -> int:
+        """Which document that line is in, counted from 1; 0 where there is one alone."""
+        return max(1, bisect_right(self.starts, line)) if len(self.starts) > 1 else 0
 
     def add(self, mark: FileMark, message: str, path: Path = ()) -> None:
         """Record one finding."""
@@ -97,9 +109,8 @@ class SpecFindings:
             return
         found = sorted(self.found, key=lambda each: (each.line, each.column))
         if self.more:
-            last = found[-1]
-            message = f"and {self.more} more"
-            found.append(SpecProblem(last.file, last.line, last.column, "", message))
+            found.append(replace(found[-1], path="", message=f"and {self.more} more"))
+        found = [replace(each, document=self.number(each.line)) for each in found]
         kind = UnknownProfiles if self.profiles == len(self.found) else SpecError
         raise kind(tuple(found))
 
@@ -219,6 +230,7 @@ def _read(text: str, findings: SpecFindings, found: list[YamlTree]) -> None:
     events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
     for event in events:
         if isinstance(event, yaml.DocumentStartEvent):
+            findings.starts.append(_mark(event).line)
             if len(found) >= MAX_DOCUMENTS:
                 findings.add(_mark(event), f"more than {MAX_DOCUMENTS} documents")
                 raise _RefusedYaml

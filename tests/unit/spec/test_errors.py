@@ -186,9 +186,11 @@ def test_all_problems_of_all_documents_come_in_one_error() -> None:
     assert caught.value.message.splitlines()[0] == "f.yaml has 4 problems"
     assert all(str(each) in caught.value.message for each in found)
     assert caught.value.exit_status == 2
+    assert [each.document for each in found] == [1, 1, 2, 3]
+    assert str(found[2]).startswith("f.yaml:7:1: document 2: ")
+    keys = ("file", "line", "column", "document", "path", "message")
     assert caught.value.as_dict()["problems"] == [
-        {key: getattr(each, key) for key in ("file", "line", "column", "path", "message")}
-        for each in found
+        {key: getattr(each, key) for key in keys} for each in found
     ]
 
 

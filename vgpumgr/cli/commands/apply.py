@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.commands.pool import apply_pools, delete_pools, plan_pools
+from vgpumgr.cli.commands.apply_file import FileRun, holds, is_mixed, show_file_plan
+from vgpumgr.cli.commands.pool import apply_pools, delete_pools, part_of, plan_pools
 from vgpumgr.cli.output import output_option, print_item, say, tell_people
 from vgpumgr.cli.running_command import carry_out, finish
 from vgpumgr.cli.terminal import confirm
@@ -70,6 +72,11 @@ def plan(
     """Show what apply would do; probes every host, changes nothing."""
     asked = document_text(file)
     wanted = PlanVms(text=asked.text, source=asked.source, at_once=at_once, prune=prune)
+    if is_mixed(asked.text):
+        whole, changes = show_file_plan(context, wanted)
+        finish(whole)
+        _exit_if(detailed_exitcode and changes)
+        return
     found = _unless_pools(lambda: context.read(PLAN_VMS, wanted))
     if found is None:
         _exit_if(plan_pools(context, asked) and detailed_exitcode)
@@ -89,6 +96,11 @@ def diff(context: Context, file: str) -> None:
     """Compare a file with the fleet: exit 0 when it has converged, 10 when it has not."""
     asked = document_text(file)
     wanted = PlanVms(text=asked.text, source=asked.source)
+    if is_mixed(asked.text):
+        whole, changes = show_file_plan(context, wanted, partial=True)
+        finish(whole)
+        _exit_if(changes or bool(whole.answer["unplaced"]))
+        return
     found = _unless_pools(lambda: context.read(PLAN_VMS, wanted))
     if found is None:
         _exit_if(plan_pools(context, asked))
@@ -140,21 +152,18 @@ def apply(
     keep_disks: bool,
     yes: bool,
 ) -> None:
-    """Create and run the VMs of a file wherever they fit. Pools of a file are recorded, and `serve`
-    creates their desktops.
+    """Create and run the VMs of a file wherever they fit. Before them its hosts are enrolled, and
+    GPUs partitioned as its layouts say; after them its pools are recorded, and `serve` creates
+    their desktops.
 
     All VMs are reserved, or none (exit 5). Running it again resumes an interrupted run, and
-    changes nothing when all VMs have converged. Layouts in the file must be applied already (exit
-    4 otherwise): only `layout apply` partitions GPUs, and it asks.
+    changes nothing when all have converged. What enrols, partitions or deletes is asked for once.
     """
     asked = document_text(file)
     if dry_run:
         _show_plan(context, asked, partial=partial, at_once=at_once, prune=prune)
         return
     shown = _PlanShown()
-    gone = (
-        _confirmed_surplus(context, asked, confirm(yes=yes), keep_disks=keep_disks) if prune else ()
-    )
     wanted = ApplyVms(
         text=asked.text,
         source=asked.source,
@@ -162,9 +171,14 @@ def apply(
         restart=restart,
         at_once=at_once,
         with_users=with_users,
-        prune=gone,
         keep_disks=keep_disks,
     )
+    if is_mixed(asked.text):
+        FileRun(context, wanted, prune, yes, shown).run()
+        return
+    if prune:
+        gone = _confirmed_surplus(context, asked, confirm(yes=yes), keep_disks=keep_disks)
+        wanted = replace(wanted, prune=gone)
     done = _unless_pools(lambda: carry_out(context, APPLY_VMS, wanted, planned=shown))
     if done is None:
         apply_pools(context, asked)
@@ -178,6 +192,10 @@ def _show_plan(
     context: Context, asked: DocumentText, *, partial: bool, at_once: int | None, prune: bool
 ) -> None:
     wanted = PlanVms(text=asked.text, source=asked.source, at_once=at_once, prune=prune)
+    if is_mixed(asked.text):
+        whole, _ = show_file_plan(context, wanted, partial=partial)
+        finish(whole)
+        return
     found: Result[PlanItem] | None = _unless_pools(lambda: context.read(PLAN_VMS, wanted))
     if found is None:
         plan_pools(context, asked)
@@ -223,12 +241,16 @@ class _PlanShown:
 @output_option
 @pass_context
 def delete(context: Context, file: str, keep_disks: bool, force: bool, yes: bool) -> None:
-    """Delete the VMs that a file names, with the disks and GPU parts created for them."""
+    """Delete the pools and VMs that a file names, with the disks and GPU parts created for them.
+    Hosts and layouts of the file are told, and left as they are.
+    """
     asked, ask = document_text(file), confirm(yes=yes)
-    found = _unless_pools(lambda: context.read(FIND_VMS, asked))
-    if found is None:
-        delete_pools(context, asked, ask)
-        return
+    pools, vms = holds(asked.text, "Pool"), holds(asked.text, "VM")
+    if pools:
+        delete_pools(context, asked, ask, last=not vms)
+        if not vms:
+            return
+    found = context.read(FIND_VMS, part_of(asked))
     if stays := found.answer["stays"]:
         say(f"left as they are: {stays}")
     _cancel_waiting(context, found.answer, ask)

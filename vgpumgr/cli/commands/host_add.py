@@ -311,8 +311,9 @@ def _add_here(
 
 
 def _from_file(context: Context, file: str) -> list[HostRecord]:
-    from vgpumgr.cli.user_files import load_documents
+    from vgpumgr.cli.user_files import document_text, load_documents, say_others
 
+    say_others(document_text(file).text, "Host")
     found = list(load_documents(context, file).hosts)
     if not found:
         raise UsageError(f"{file} names no host", next="add a document with kind: Host")

@@ -24,7 +24,7 @@ from vgpumgr.cli.output import (
 )
 from vgpumgr.cli.running_command import carry_out, finish
 from vgpumgr.cli.terminal import confirm, echo
-from vgpumgr.cli.user_files import document_text
+from vgpumgr.cli.user_files import document_text, say_others
 from vgpumgr.cli.views.ages import seen_text
 from vgpumgr.cli.views.gpu_views import (
     instance_text,
@@ -197,6 +197,7 @@ def _documents(file: str | None) -> layout_plans.LayoutDocuments:
     if file is None:
         return layout_plans.LayoutDocuments()
     given = document_text(file)
+    say_others(given.text, "Layout")
     return layout_plans.LayoutDocuments(text=given.text, source=given.source)
 
 

@@ -26,7 +26,7 @@ from vgpumgr.cli.views.pool_views import (
     pool_text,
 )
 from vgpumgr.endpoints import pools
-from vgpumgr.endpoints.documents import DocumentText
+from vgpumgr.endpoints.documents import DocumentText, PartOfFile
 from vgpumgr.endpoints.pool_documents import APPLY_POOLS, FIND_POOLS, PLAN_POOLS
 from vgpumgr.endpoints.pool_items import DesktopItem, WholePool
 from vgpumgr.endpoints.shapes import Nothing
@@ -330,24 +330,33 @@ def delete_pool(context: Context, name: str) -> None:
 
 def plan_pools(context: Context, asked: DocumentText) -> bool:
     """Show what applying would change; does it?"""
-    changes = context.read(PLAN_POOLS, asked).answer
+    changes = context.read(PLAN_POOLS, PartOfFile(text=asked.text, source=asked.source)).answer
     print_item("PoolPlan", changes, pool_change_text(changes))
     return bool(changes["changes"])
 
 
 def apply_pools(context: Context, asked: DocumentText) -> None:
     """Write the pools down."""
-    done = context.act(APPLY_POOLS, asked)
+    done = context.act(APPLY_POOLS, PartOfFile(text=asked.text, source=asked.source))
     print_item("PoolApply", done.answer, pool_change_text(done.answer))
     finish(done)
 
 
-def delete_pools(context: Context, asked: DocumentText, ask: Callable[[str], None]) -> None:
-    """Delete those of the file's pools that there are."""
-    found = context.read(FIND_POOLS, asked).answer
-    if found["stays"]:
+def part_of(asked: DocumentText) -> PartOfFile:
+    """The same of a file in which there may be other kinds."""
+    return PartOfFile(text=asked.text, source=asked.source, mixed=True)
+
+
+def delete_pools(
+    context: Context, asked: DocumentText, ask: Callable[[str], None], *, last: bool
+) -> None:
+    """Delete those of the file's pools that there are; ``last``: nothing else of it follows."""
+    found = context.read(FIND_POOLS, part_of(asked)).answer
+    if found["stays"] and last:
         say(f"left as they are: {found['stays']}")
     names = found["pools"]
+    if not (names or last):
+        return
     if not names:
         say("nothing to delete")
         return

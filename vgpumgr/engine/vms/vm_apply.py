@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from vgpumgr.engine.capacity.refusal_explanation import refusal_explanations
@@ -25,6 +25,7 @@ from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.planning.automatic_layouts import with_layouts_of
 from vgpumgr.engine.planning.disk_images import absent, check_images, refuse_unsteady
+from vgpumgr.engine.planning.hypothetical_layouts import with_layouts
 from vgpumgr.engine.planning.mac_addresses import refuse_shared_macs
 from vgpumgr.engine.planning.new_seats import is_reseated, release_command
 from vgpumgr.engine.planning.vm_admission import no_placement, require_known
@@ -44,6 +45,7 @@ from vgpumgr.model.apply_plan import ActionKind, Plan
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.errors import Interrupted
 from vgpumgr.model.host import HostFacts, HostRecord
+from vgpumgr.model.layout import GpuLayout
 from vgpumgr.model.operation import (
     EVACUATE,
     MIGRATE,
@@ -64,18 +66,32 @@ _RESUMED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
+class ChangesBefore:
+    """What is done before a plan is carried out: VMs (names) ``deleted``, and GPUs (our ids)
+    partitioned.
+    """
+
+    deleted: Collection[str] = ()
+    layouts: Mapping[str, GpuLayout] = field(default_factory=dict)
+
+
+NOTHING_BEFORE = ChangesBefore()
+
+
+@dataclass(frozen=True, slots=True)
 class _PlanRequest:
     """What is to be planned, and how VMs are placed."""
 
     desired: Sequence[VmSpec]
     rolling: RollingVms
-    without: Collection[str]
+    before: ChangesBefore
     place: PlaceFunction
 
     def plan(self, view: LedgerView, warnings: Sequence[str]) -> Plan:
         """By this reading."""
-        gone = {vm.id for vm in view.vms if vm.name in self.without}
+        gone = {vm.id for vm in view.vms if vm.name in self.before.deleted}
         left = view_without(view, gone) if gone else view
+        left = with_layouts(left, self.before.layouts)
         return make_plan(left, self.desired, self.place, warnings, self.rolling)
 
 
@@ -83,10 +99,10 @@ def plan(
     context: EngineContext,
     desired: Sequence[VmSpec],
     rolling: RollingVms = NOT_ROLLING,
-    without: Collection[str] = (),
+    before: ChangesBefore = NOTHING_BEFORE,
 ) -> tuple[Plan, LedgerView]:
     """The plan with the reading it was made from: its generations referee the reservation. VMs
-    that are ``rolling`` change in waves; ``without`` are VMs (names) that are deleted before.
+    that are ``rolling`` change in waves; ``before`` is what is done first.
 
     Hosts that hang are left out and named, unless a VM is there or must go there, or one fits
     nowhere else: before that is said they are waited for. Hosts that a controller keeps looking at
@@ -97,7 +113,7 @@ def plan(
     booked = bool(ledger.bookings())
     if booked:
         place = place_beside_bookings(place, ledger, now)
-    planned, view = _with_looks(context, _PlanRequest(desired, rolling, without, place))
+    planned, view = _with_looks(context, _PlanRequest(desired, rolling, before, place))
     refuse_oversized(planned.actions, view.hosts)
     refuse_shared_macs(desired, view.vms)
     if planned.unplaced and context.stop.is_set():
@@ -210,8 +226,8 @@ def apply(
     before = operation_lifecycle.finish_leftovers(context, wanted, _RESUMED)
     ready = [spec for spec in desired if spec.name not in before.waiting]
 
-    def allowed(without: Collection[str] = ()) -> tuple[Plan, LedgerView]:
-        planned, view = plan(context, ready, rolling, without)
+    def allowed(deleted: Collection[str] = ()) -> tuple[Plan, LedgerView]:
+        planned, view = plan(context, ready, rolling, ChangesBefore(deleted))
         refuse(context, planned, view, partial=partial, restart=restart)
         if not with_users:
             _refuse_users(context, planned)

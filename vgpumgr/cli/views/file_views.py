@@ -1,0 +1,71 @@
+"""Plans of files with documents of all kinds, as printed, and what is asked before all that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vgpumgr.cli.output import table
+from vgpumgr.cli.views.layout_views import layout_plan_text, to_change
+from vgpumgr.cli.views.plan_views import plan_text, pruned
+from vgpumgr.cli.views.pool_views import pool_change_text
+from vgpumgr.endpoints.file_plans import FilePlan
+from vgpumgr.model.formats import counted, spanned
+
+
+def file_plan_text(plan: FilePlan, *, file: str, partial: bool = False, prune: bool = False) -> str:
+    """Hosts, layouts, VMs and pools, in the order in which they are worked."""
+    return "\n".join(_parts(plan, file, partial=partial, prune=prune))
+
+
+def _parts(plan: FilePlan, file: str, *, partial: bool, prune: bool) -> Iterator[str]:
+    if plan["new_hosts"]:
+        rows = [
+            ["  enrol", each["name"], each["address"], each["key"] or each["problem"]]
+            for each in plan["new_hosts"]
+        ]
+        yield table(rows)
+    if plan["later"]:
+        they = "it is" if len(plan["new_hosts"]) == 1 else "they are"
+        yield f"planned once {they} enrolled: {', '.join(plan['later'])}"
+    if plan.get("layouts"):
+        yield layout_plan_text(plan["layouts"])
+    if _has_vms(plan):
+        yield plan_text(plan, file=file, partial=partial, prune=prune)
+    if plan.get("pools"):
+        yield pool_change_text(plan["pools"])
+
+
+def _has_vms(plan: FilePlan) -> bool:
+    return bool(plan["actions"] or plan["unplaced"] or plan["waiting"] or plan["unchanged"])
+
+
+def questions(plan: FilePlan, *, prune: bool, keep_disks: bool) -> list[str]:
+    """What has to be confirmed, a part of one question each."""
+    return list(_questions(plan, prune=prune, keep_disks=keep_disks))
+
+
+def _questions(plan: FilePlan, *, prune: bool, keep_disks: bool) -> Iterator[str]:
+    hosts = plan["new_hosts"]
+    if hosts:
+        yield f"enrol {counted(len(hosts), 'host')} ({spanned([e['name'] for e in hosts])})"
+    keys = [f"{each['name']} {each['key']}" for each in hosts if each["key"]]
+    if keys:
+        yield f"trust the keys {', '.join(keys)}"
+    if hosts and any("layout" in each for each in plan["later"]):
+        yield "partition their GPUs as the file declares"
+    changes = to_change(plan["layouts"]) if plan.get("layouts") else []
+    if changes:
+        names = sorted({gpu["host"] for gpu in changes})
+        yield f"change {counted(len(changes), 'GPU')} on {spanned(names)}"
+    gone = pruned(plan) if prune else []
+    if gone:
+        disks = "and keep their disks" if keep_disks else "with their disks"
+        yield f"delete {counted(len(gone), 'VM')} {disks} ({spanned(gone)})"
+
+
+def changes_pending(plan: FilePlan, *, prune: bool = False) -> bool:
+    """Would anything be done?"""
+    layouts = to_change(plan["layouts"]) if plan.get("layouts") else []
+    pools = plan["pools"]["changes"] if plan.get("pools") else 0
+    gone = pruned(plan) if prune else []
+    return bool(plan["changes"] or plan["new_hosts"] or layouts or pools or gone)

@@ -196,7 +196,7 @@ def test_another_kind_is_refused_with_a_suggestion(cli: Cli) -> None:
 
 def test_a_host_in_a_file_of_vms_is_not_dropped_unsaid(cli: Cli) -> None:
     text = "apiVersion: vgpumgr/v1\nkind: Host\nname: a\naddress: local\n"
-    assert "Host a (line 1) is not enrolled" in refused(cli, text)
+    assert "enrol 1 host (a)?" in refused(cli, text)
 
 
 def test_a_folder_is_no_file(cli: Cli) -> None:

@@ -129,9 +129,10 @@ def test_replicas_that_the_file_no_longer_names_stay_and_are_named(cli: Cli) -> 
     fewer = cli.documents(vm("a", replicas=3))
     ran = cli.ok("apply", "-f", fewer)
     assert "not in the file, left alone: a-04, a-05\n" in ran.err
-    assert "next: vgpumgr vm delete a-04 a-05 " in ran.err
+    assert f"next: vgpumgr apply -f {fewer} --prune " in ran.err
     assert len(cli.items("vm", "list")) == 6
-    assert "a-04, a-05" in cli.ok("delete", "-f", fewer, "--force", "-y").err
+    told = cli.ok("delete", "-f", fewer, "--force", "-y").err
+    assert "a-04, a-05" in told and "next: vgpumgr vm delete a-04 a-05" in told
     assert names(cli.items("vm", "list")) == ["a-04", "a-05", "b-7"]
 
 

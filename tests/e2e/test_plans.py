@@ -90,13 +90,29 @@ HOST = "apiVersion: vgpumgr/v1\nkind: Host\nname: {}\naddress: sim://{}\n---\n"
 VM = "apiVersion: vgpumgr/v1\nkind: VM\nname: web\nvcpus: 1\nmemory: 1GiB\n"
 
 
-@pytest.mark.parametrize("verb", ["apply", "plan", "diff"])
-def test_a_host_in_a_file_is_not_dropped_unsaid(cli: Cli, verb: str) -> None:
+def test_a_host_of_a_file_comes_first_and_what_fails_there_ends_it(cli: Cli) -> None:
     file = cli.file(VM + "---\n" + HOST.format("h9", "h9").removesuffix("---\n"))
-    refused = cli.fails(2, verb, "-f", file, "-o", "json").error
-    assert f"{file}: Host h9 (line 7) is not enrolled" in refused["message"]
-    assert f"vgpumgr host add -f {file}" in refused["next"]
+    planned = cli.ok("plan", "-f", file, "-o", "json").json
+    assert [each["name"] for each in planned["new_hosts"]] == ["h9"]
+    assert planned["later"] == ["1 VM"]
+    cli.fails(10, "diff", "-f", file)
+    assert "enrol 1 host (h9)" in cli.fails(2, "apply", "-f", file, "-o", "json").error["message"]
+    ran = cli("apply", "-f", file, "-y")
+    assert ran.code != 0 and "not begun: 1 VM" in ran.err
     assert cli.items("vm", "list") == []
+    assert names(cli.items("host", "list")) == ["h1", "h2"]
+
+
+def test_a_host_is_enrolled_and_has_a_vm_by_one_file(cli: Cli) -> None:
+    cli.ok("host", "remove", "h2", "-y")
+    cordoned = HOST.format("h1", "h1")
+    there = VM.replace("vcpus", "affinity: {hosts: [h2]}\nvcpus")
+    file = cli.file(cordoned + HOST.format("h2", "h2") + there)
+    done = cli.ok("apply", "-f", file, "-y", "-o", "json").json
+    assert [each["name"] for each in done["hosts"]] == ["h2"]
+    assert [each["state"] for each in done["vms"]["vms"]] == ["done"]
+    assert [each["host"] for each in cli.items("vm", "list")] == ["h2"]
+    assert "nothing to change" in cli.ok("apply", "-f", file).out
 
 
 def test_a_host_that_is_as_enrolled_is_no_obstacle(cli: Cli) -> None:
@@ -109,13 +125,19 @@ def test_a_host_that_is_as_enrolled_is_no_obstacle(cli: Cli) -> None:
     assert names(cli.items("host", "list")) == ["h1", "h2"]
 
 
-def test_pools_and_vms_in_one_file_are_named_with_their_lines(cli: Cli) -> None:
+def test_vms_and_pools_of_one_file_are_planned_applied_and_deleted(cli: Cli) -> None:
     pool = (
         "---\napiVersion: vgpumgr/v1\nkind: Pool\nname: cad\nmax: 2\nimage: cad@1\n"
         "gpus: [{profile: T4-2Q}]\nmemory: 1GiB\nentitlement: {users: [ada]}\n"
     )
-    refused = cli.fails(2, "apply", "-f", cli.file(VM + pool), "-o", "json").error
-    assert "Pool cad (line 7) and VM web (line 1) are in one file" in refused["message"]
+    file = cli.file(VM + pool)
+    assert "create  web" in (told := cli.ok("plan", "-f", file).out) and "create  pool cad" in told
+    done = cli.ok("apply", "-f", file, "-o", "json").json
+    assert done["vms"]["changes"] == done["pools"]["changes"] == 1
+    assert names(cli.items("pool", "list")) == ["cad"]
+    cli.ok("diff", "-f", file)
+    cli.ok("delete", "-f", file, "--force", "-y")
+    assert cli.items("vm", "list") == [] and cli.items("pool", "list") == []
 
 
 def test_delete_of_a_file_whose_vms_run_names_them_and_the_command(cli: Cli) -> None:

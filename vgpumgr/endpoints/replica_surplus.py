@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # As ``replicas`` numbers them: at least two digits.
 _REPLICA = re.compile(r"(.+)-(\d{2,})")
+MOST_NAMED = 10
 
 
 class SurplusItem(TypedDict):
@@ -54,13 +55,17 @@ class Surplus:
         """The JSON of all."""
         return [*(_item(vm, replica=True) for vm in self.replicas), *map(_other, self.others)]
 
-    def notes(self) -> tuple[str, ...]:
-        """What is left alone by an `apply` that does not prune; empty where there is nothing."""
+    def notes(self, *, applied: bool = True) -> tuple[str, ...]:
+        """What is left alone by an `apply` that does not prune, or by a deletion of the file; empty
+        where there is nothing.
+        """
         found = []
         if self.replicas:
+            prune = "vgpumgr apply -f FILE --prune   (deletes them with their disks)"
+            by_name = f"vgpumgr vm delete {' '.join(self.names[:MOST_NAMED])}"
             found += [
                 f"not in the file, left alone: {spanned(self.names)}",
-                "  next: vgpumgr apply -f FILE --prune   (deletes them with their disks)",
+                f"  next: {prune if applied else by_name}",
             ]
         if self.others:
             names = [vm.name for vm in self.others]

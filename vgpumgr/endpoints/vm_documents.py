@@ -73,7 +73,7 @@ def plan_vms(context: CallContext, asked: PlanVms) -> Result[PlanItem]:
 def planned_item(
     context: CallContext, documents: Documents, asked: PlanVms, layouts: LayoutPlan
 ) -> tuple[PlanItem, Plan]:
-    """The plan of the VMs of documents, and what of them is surplus; ``layouts`` are applied
+    """The plan of the VMs of documents, with the surplus of these; ``layouts`` are applied
     before.
     """
     from vgpumgr.engine.vms.vm_apply import ChangesBefore
@@ -272,7 +272,7 @@ def find_vms(context: CallContext, asked: PartOfFile) -> Result[NamedVms]:
         "waiting": _never_made(context, names.difference(known)),
         "stays": what_stays(documents),
     }
-    return Result(answer=answer, notes=_surplus_notes(context, wanted, asked))
+    return Result(answer=answer, notes=surplus_of(reads, wanted).notes(applied=False))
 
 
 def _never_made(context: CallContext, names: set[str]) -> list[str]:

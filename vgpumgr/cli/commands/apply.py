@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
-from vgpumgr.cli.commands.apply_file import FileRun, holds, is_mixed, show_file_plan
+from vgpumgr.cli.commands.apply_file import (
+    FileRun,
+    PlanShown,
+    holds,
+    is_mixed,
+    show_file_plan,
+)
 from vgpumgr.cli.commands.pool import apply_pools, delete_pools, part_of, plan_pools
-from vgpumgr.cli.output import output_option, print_item, say, tell_people
+from vgpumgr.cli.output import output_option, print_item, say
 from vgpumgr.cli.running_command import carry_out, finish
 from vgpumgr.cli.terminal import confirm
 from vgpumgr.cli.user_files import document_text, file_option
@@ -163,7 +169,7 @@ def apply(
     if dry_run:
         _show_plan(context, asked, partial=partial, at_once=at_once, prune=prune)
         return
-    shown = _PlanShown()
+    shown = PlanShown()
     wanted = ApplyVms(
         text=asked.text,
         source=asked.source,
@@ -218,19 +224,6 @@ def _confirmed_surplus(
         say(f"not in the file: {', '.join(names)}")
         ask(f"delete {counted(len(names), 'VM')} {disks}: {spanned(names)}?")
     return tuple(names)
-
-
-class _PlanShown:
-    """People see the plan before it is carried out; once more only where it has become another."""
-
-    def __init__(self) -> None:
-        self._last = ""
-
-    def __call__(self, planned: Mapping[str, Any]) -> None:
-        text = plan_text(planned, partial=True)  # type: ignore[arg-type]  # it is a plan's item
-        if text != self._last:
-            tell_people(text)
-            self._last = text
 
 
 @click.command("delete")

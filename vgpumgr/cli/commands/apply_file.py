@@ -16,19 +16,37 @@ from vgpumgr.cli.terminal import confirm
 from vgpumgr.cli.views.file_views import changes_pending, file_plan_text, questions
 from vgpumgr.cli.views.layout_views import refused
 from vgpumgr.cli.views.outcome_views import outcome_text
-from vgpumgr.cli.views.plan_views import pruned
+from vgpumgr.cli.views.plan_views import plan_text, pruned
 from vgpumgr.cli.views.pool_views import pool_change_text
 from vgpumgr.endpoints.documents import PartOfFile
 from vgpumgr.endpoints.endpoint import Result
 from vgpumgr.endpoints.file_plans import ENROL_HOSTS, PLAN_FILE, EnrolHosts, FilePlan
 from vgpumgr.endpoints.layout_plans import APPLY_LAYOUTS, LayoutDocuments
+from vgpumgr.endpoints.plan_items import PlanItem
 from vgpumgr.endpoints.pool_documents import APPLY_POOLS
 from vgpumgr.endpoints.vm_documents import APPLY_VMS, ApplyVms, PlanVms
 from vgpumgr.model.errors import Conflict, HostUnreachable, NoPlacement, VgpumgrError
 from vgpumgr.model.formats import counted
 
 _KINDS = frozenset({"Host", "Layout", "VM", "Pool"})
-Shown = Callable[[Mapping[str, Any]], None]
+
+
+class PlanShown:
+    """People see the plan before it is carried out; once more only where it has become another."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def __call__(self, planned: Mapping[str, Any]) -> None:
+        """Show a plan that is about to be carried out."""
+        text = plan_text(planned, partial=True)  # type: ignore[arg-type]  # it is a plan's item
+        if text != self._last:
+            tell_people(text)
+            self._last = text
+
+    def seen(self, planned: PlanItem) -> None:
+        """It was shown as a part of more."""
+        self._last = plan_text(planned, partial=True)
 
 
 def is_mixed(text: str) -> bool:
@@ -79,7 +97,7 @@ class FileRun:
     asked: ApplyVms
     prune: bool
     yes: bool
-    shown: Shown
+    shown: PlanShown
 
     def run(self) -> None:
         """Plan, ask once, then hosts, layouts, VMs and pools; what fails ends it, and says what is
@@ -108,6 +126,7 @@ class FileRun:
             found.answer, file=asked.source, partial=self.asked.partial, prune=self.prune
         )
         tell_people(text)
+        self.shown.seen(found.answer)
         _exit_where_refused(found.answer, partial=self.asked.partial)
         if found.answer["unplaced"] == [] and found.error is not None:
             say(f"note: {found.error.message}")

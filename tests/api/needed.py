@@ -83,7 +83,7 @@ FOR_ALL_TENANTS = frozenset(
         *("upload.begin", "upload.list", "upload.show", "upload.discard", "image.import"),
         *("image.retire", "quota.set", "quota.delete", "vm.plan-move", "vm.migrate"),
         *("layout.export", "layout.import", "layout.plan", "layout.assert", "layout.apply"),
-        *("layout.show", "settings.show", "use.show"),
+        *("layout.show", "settings.show", "use.show", "document.enrol"),
     }
 )
 """Refused to who is limited to tenants, though they hold the permission there."""

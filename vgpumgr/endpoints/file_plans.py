@@ -18,13 +18,11 @@ from vgpumgr.endpoints.documents import (
 )
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.host_items import probe_summary
-from vgpumgr.endpoints.host_membership import EnrolledHost
 from vgpumgr.endpoints.layout_items import layout_plan_item
 from vgpumgr.endpoints.own_documents import own_documents
 from vgpumgr.endpoints.plan_items import PlanItem, plan_item
 from vgpumgr.endpoints.pool_items import PoolChanges, pool_changes
 from vgpumgr.endpoints.refreshed import unread_error
-from vgpumgr.endpoints.shapes import ItemList
 from vgpumgr.endpoints.vm_documents import PlanVms, planned_item
 from vgpumgr.model.apply_plan import Plan
 from vgpumgr.model.errors import AccessRefused, UnknownHostKey, UsageError, VgpumgrError
@@ -111,7 +109,7 @@ def _layouts(context: CallContext, documents: Documents) -> LayoutPlan:
 
 
 def _later(documents: Documents) -> Sequence[str]:
-    """What of the file has to wait for its hosts."""
+    """The part of the file that has to wait for its hosts."""
     found = (
         (len(documents.layouts), "layout"),
         (len(documents.vms), "VM"),
@@ -140,7 +138,7 @@ PLAN_FILE = Endpoint(
     summary="What applying documents of all kinds would do; nothing is changed.",
     asks=PlanVms,
     answers=FilePlan,
-    kind="Plan",
+    kind="FilePlan",
     work=plan_file,
     runs=Runs.WORKER,
     scoped=True,
@@ -157,7 +155,20 @@ class EnrolHosts(DocumentText):
     keys: HostKeys = ()
 
 
-def enrol_hosts(context: CallContext, asked: EnrolHosts) -> Result[ItemList[EnrolledHost]]:
+class EnrolledItem(TypedDict):
+    """A host that was enrolled, with a summary of its GPUs and domains."""
+
+    name: str
+    summary: str
+
+
+class EnrolledHosts(TypedDict):
+    """The hosts that were enrolled."""
+
+    items: list[EnrolledItem]
+
+
+def enrol_hosts(context: CallContext, asked: EnrolHosts) -> Result[EnrolledHosts]:
     """Enrol the hosts that are not, one after the other until one fails. UnknownHostKey where a
     host shows a key that was not confirmed.
     """
@@ -165,7 +176,7 @@ def enrol_hosts(context: CallContext, asked: EnrolHosts) -> Result[ItemList[Enro
 
     documents = documents_of(context.app.ledger, asked)
     keys = dict(_pair(each) for each in asked.keys)
-    items: list[EnrolledHost] = []
+    items: list[EnrolledItem] = []
     for host in new_hosts(context.app.ledger, documents, asked.source):
         if host.fence is not None:
             context.require_everywhere(Permission.HOST_PROGRAM, f"the fence of {host.name}")
@@ -201,8 +212,8 @@ ENROL_HOSTS = Endpoint(
     permission=Permission.HOST_WRITE,
     summary="Enrol the hosts of documents that are not enrolled.",
     asks=EnrolHosts,
-    answers=ItemList[EnrolledHost],
-    kind="EnrolledHostList",
+    answers=EnrolledHosts,
+    kind="HostEnrolment",
     work=enrol_hosts,
     runs=Runs.WORKER,
     also=(Permission.HOST_PROGRAM,),

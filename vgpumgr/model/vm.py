@@ -26,9 +26,10 @@ class Terms:
     """On what terms a VM waits and runs.
 
     ``spot``: it may be stopped for others, and waits again then. ``runtime_s`` is the longest it
-    runs once started, None where nobody knows. ``after`` are VMs that must have ended before it
-    starts. VMs with the same ``together`` start in one turn or not at all. ``await_hosts``: it may
-    wait even where no host of the fleet could ever hold it, for hosts to come.
+    runs once started: then it is stopped; None where nobody knows. ``after`` are VMs that must have
+    ended before it starts. VMs with the same ``together`` start in one turn or not at all.
+    ``await_hosts``: it may wait even where no host of the fleet could ever hold it, for hosts to
+    come.
     """
 
     priority: int = PRIORITIES["normal"]

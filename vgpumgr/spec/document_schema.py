@@ -238,7 +238,7 @@ _QUEUE = {
         "queue: {spot: true}",
     ),
     "runtime": Key(
-        "The longest time that the VM runs, so that other VMs can be planned after it.",
+        "The longest time that the VM runs: others are planned after it, and then it is stopped.",
         "queue: {runtime: 4h}",
     ),
     "after": Key(

@@ -37,6 +37,8 @@ class EventKind(StrEnum):
     QUEUE_WAITS = "queue-waits"
     QUEUE_PREEMPTED = "queue-preempted"
     QUEUE_ENDED = "queue-ended"
+    QUEUE_RUNTIME_ENDS = "queue-runtime-ends"
+    QUEUE_OVERDUE = "queue-overdue"
     PLAN_MISSING = "plan-missing"
     DESKTOP_READY = "desktop-ready"
     DESKTOP_FAILED = "desktop-failed"

@@ -123,11 +123,13 @@ class HostCycleMemory:
 @dataclass(slots=True)
 class QueueMemory:
     """The memory of a process about the queue between cycles: capacity reserved for waiting VMs,
-    and the reported lack of a capacity plan.
+    the reported lack of a capacity plan, and when entries (by id) were told that their runtime
+    ends.
     """
 
     kept: tuple[RoomReservation, ...] = ()
     lacking: str = ""
+    told: dict[str, float] = field(default_factory=dict)
 
 
 class UnchangedLooks:

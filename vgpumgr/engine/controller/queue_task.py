@@ -23,7 +23,7 @@ def run_queue_cycle(
         return False
     own = replace(context, stop=lane.stop, progress=lambda _: None, tell=lambda _: None)
     try:
-        worked = queue_cycle.step(own, shared.patience.ready, shared.queue.kept)
+        worked = queue_cycle.step(own, shared.patience.ready, shared.queue.kept, shared.queue.told)
     finally:
         context.ledger.release(QUEUE_THREAD)
     shared.queue.kept = worked.kept
@@ -45,6 +45,12 @@ def _tell(worked: queue_cycle.QueueCycleReport, emit: Emit) -> None:
     for name in worked.ended:
         text = f"{name} has ended: its guest powered off; its resources are released"
         emit(ControllerEvent(kind=EventKind.QUEUE_ENDED, vm=name, text=text))
+    for name, text in worked.told.items():
+        kind = EventKind.QUEUE_RUNTIME_ENDS
+        emit(ControllerEvent(kind=kind, vm=name, text=f"{name}: {text}"))
+    for name in worked.overdue:
+        text = f"{name} is stopped: its runtime is over; its resources are released"
+        emit(ControllerEvent(kind=EventKind.QUEUE_OVERDUE, vm=name, text=text))
     for name, other in worked.preempted.items():
         text = f"{name} is preempted by {other}, and waits again"
         emit(ControllerEvent(kind=EventKind.QUEUE_PREEMPTED, vm=name, text=text))

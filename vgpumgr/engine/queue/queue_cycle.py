@@ -14,6 +14,7 @@ from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome
 from vgpumgr.engine.planning.vm_admission import never_fitting
 from vgpumgr.engine.queue.queue_decision import ended
 from vgpumgr.engine.queue.queue_starts import Ready, decide_by_ledger, decide_by_probe, start
+from vgpumgr.engine.queue.runtime_limits import limited, overdue, tell
 from vgpumgr.engine.reservation.shelf_reservations import StopManner, shelve_reservation
 from vgpumgr.model.errors import StaleGeneration
 from vgpumgr.model.placement import NotPlaced
@@ -90,18 +91,39 @@ def make_room(
     return victims, shelve(context, view, vms, moves) if vms else Outcome()
 
 
+def enforce_runtimes(
+    context: EngineContext, told: dict[str, float]
+) -> tuple[dict[str, str], tuple[str, ...], Outcome]:
+    """Tell VMs whose runtime is nearly over, and stop VMs whose runtime is: what is told by name,
+    the names of the stopped. ``told`` is when entries (by id) were told, and grows.
+    """
+    view = context.view()
+    found = list(limited(view, operation_lifecycle.worked_on(context.ledger)))
+    for entry in told.keys() - {each.entry.id for each in found}:
+        del told[entry]
+    vms, moves = overdue(found, context.clock.now(), told)
+    said = tell(context, found, told)
+    if not vms:
+        return said, (), Outcome()
+    return said, tuple(vm.name for vm in vms), shelve(context, view, vms, moves)
+
+
 # What started may let others start; the rest has another turn.
 MOST_PASSES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueCycleReport:
-    """The result of a queue's cycle. ``preempted`` maps spot VMs to the VMs that get their places;
-    ``refused`` has the reasons why VMs wait on that were to start, ``failed`` are their entries.
+    """The result of a queue's cycle. ``told`` has a sentence for each VM whose runtime ends soon,
+    ``overdue`` are VMs that were stopped for it. ``preempted`` maps spot VMs to the VMs that get
+    their places; ``refused`` has the reasons why VMs wait on that were to start, ``failed`` are
+    their entries.
     ``kept`` is capacity reserved for the VMs that wait longest, which the next cycle is told.
     """
 
     ended: tuple[str, ...] = ()
+    told: Mapping[str, str] = field(default_factory=dict)
+    overdue: tuple[str, ...] = ()
     preempted: Mapping[str, str] = field(default_factory=dict)
     started: tuple[str, ...] = ()
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -136,16 +158,21 @@ def _never(wait: Wait, never: Mapping[str, NotPlaced]) -> Wait:
 
 
 def step(
-    context: EngineContext, ready: Ready = lambda _: True, kept: Sequence[RoomReservation] = ()
+    context: EngineContext,
+    ready: Ready = lambda _: True,
+    kept: Sequence[RoomReservation] = (),
+    told: dict[str, float] | None = None,
 ) -> QueueCycleReport:
     """One cycle. Entries (by id) that are not ``ready`` wait for a later one; ``kept`` is the room
-    that the cycle before kept.
+    that the cycle before kept, ``told`` when entries were told that their runtime ends.
     """
     if context.ledger.frozen() is not None or not context.ledger.queue():
         return QueueCycleReport()
     gone, ends = until_current(partial(end, context))
+    told = {} if told is None else told
+    said, late, limits = until_current(partial(enforce_runtimes, context, told))
     preempted, stops = until_current(partial(make_room, context, ready, kept))
-    outcomes = [*ends.vms, *stops.vms]
+    outcomes = [*ends.vms, *limits.vms, *stops.vms]
     started: list[str] = []
     refused: dict[str, str] = {}
     for _ in range(MOST_PASSES):
@@ -159,6 +186,8 @@ def step(
             break
     return QueueCycleReport(
         ended=gone,
+        told=said,
+        overdue=late,
         preempted=preempted,
         started=tuple(started),
         refused=_told(context, refused),

@@ -55,7 +55,7 @@ def move_entries(connection: Connection, stamp: Stamp, moves: Iterable[QueueMove
         values: Row = {"state": each.state.value, "why": printable(each.why)}
         if each.state not in OPEN_QUEUE_STATES:
             values["closed_at"] = stamp.at
-        if each.state is QueueState.RUNNING:
+        if each.state is QueueState.RUNNING and each.before is not QueueState.RUNNING:
             values |= {"started_at": stamp.at, "vm_id": each.vm_id}
         if each.preempted:
             values |= {"preempted": queue.c.preempted + 1}

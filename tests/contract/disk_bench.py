@@ -160,4 +160,4 @@ class DiskBench:
         names = [each.name for each in self.ledger.vms()]
         if names:
             self.engine.delete(names, keep_disks=False, force=True).raise_for_failure()
-        self.ledger.close()
+        assert self.volumes() == self.there_before

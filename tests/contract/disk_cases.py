@@ -35,7 +35,7 @@ def revert(bench: DiskBench, snapshot: str) -> None:
     bench.engine.revert("a", snapshot).raise_for_failure()
 
 
-@CASES.case("12.1")
+@CASES.case()
 def what_was_written_before_a_snapshot_is_there_after_a_revert(bench: DiskBench) -> None:
     bench.make(*TWO)
     bench.stop()
@@ -52,7 +52,7 @@ def what_was_written_before_a_snapshot_is_there_after_a_revert(bench: DiskBench)
     assert bench.nothing_is_left()
 
 
-@CASES.case("12.2")
+@CASES.case()
 def a_running_guest_writes_on_and_its_snapshot_stays(bench: DiskBench) -> None:
     bench.make(*TWO)
     bench.write(1)
@@ -73,7 +73,7 @@ def a_running_guest_writes_on_and_its_snapshot_stays(bench: DiskBench) -> None:
     assert bench.nothing_is_left()
 
 
-@CASES.case("12.3")
+@CASES.case()
 def a_guest_that_goes_off_and_on_keeps_what_it_wrote_after_a_snapshot(bench: DiskBench) -> None:
     bench.make(*TWO)
     take(bench, "s1")
@@ -84,7 +84,7 @@ def a_guest_that_goes_off_and_on_keeps_what_it_wrote_after_a_snapshot(bench: Dis
     assert bench.read() == [5, 5]
 
 
-@CASES.case("12.4")
+@CASES.case()
 def a_snapshot_without_an_agent_is_not_frozen(bench: DiskBench) -> None:
     bench.make(*TWO)
     with pytest.raises(Conflict):
@@ -92,7 +92,7 @@ def a_snapshot_without_an_agent_is_not_frozen(bench: DiskBench) -> None:
     assert bench.nothing_is_left()
 
 
-@CASES.case("12.5")
+@CASES.case()
 def a_grown_disk_stays_large_after_a_revert(bench: DiskBench) -> None:
     bench.make(*TWO)
     bench.stop()
@@ -109,7 +109,7 @@ def a_grown_disk_stays_large_after_a_revert(bench: DiskBench) -> None:
     assert bench.read() == [1, 1]
 
 
-@CASES.case("12.6")
+@CASES.case()
 def a_copy_of_a_vm_with_snapshots_stands_alone(bench: DiskBench) -> None:
     bench.make(*TWO)
     bench.stop()
@@ -129,7 +129,7 @@ def drop(bench: DiskBench, snapshot: str) -> None:
     bench.engine.delete_snapshot("a", snapshot).raise_for_failure()
 
 
-@CASES.case("12.11")
+@CASES.case()
 def a_deleted_snapshot_leaves_disks_and_other_snapshots_as_they_are(bench: DiskBench) -> None:
     """The oldest, one between, and the latest; the VM is off."""
     for gone in ("s1", "s2", "s3"):
@@ -149,7 +149,7 @@ def a_deleted_snapshot_leaves_disks_and_other_snapshots_as_they_are(bench: DiskB
                 assert bench.read() == [number, number]
 
 
-@CASES.case("12.12")
+@CASES.case()
 def the_latest_snapshot_of_a_running_vm_is_deleted(bench: DiskBench) -> None:
     fresh(bench, running=True)
     take(bench, "s1")
@@ -168,7 +168,7 @@ def the_latest_snapshot_of_a_running_vm_is_deleted(bench: DiskBench) -> None:
     assert bench.read() == [3, 3]
 
 
-@CASES.case("12.13")
+@CASES.case()
 def a_snapshot_that_two_things_are_laid_over_is_kept(bench: DiskBench) -> None:
     fresh(bench, running=False)
     take(bench, "s1")
@@ -188,7 +188,7 @@ def cloned(bench: DiskBench, snapshot: str) -> Outcome:
     return bench.engine.apply([spec])[1]
 
 
-@CASES.case("12.16")
+@CASES.case()
 def a_clone_of_a_snapshot_is_laid_over_it(bench: DiskBench) -> None:
     fresh(bench, running=True)
     take(bench, "s1")
@@ -213,7 +213,7 @@ def a_clone_of_a_snapshot_is_laid_over_it(bench: DiskBench) -> None:
     assert bench.nothing_is_left()
 
 
-@CASES.case("12.17")
+@CASES.case()
 def a_clone_has_snapshots_of_its_own_and_goes_with_its_source(bench: DiskBench) -> None:
     fresh(bench, running=False)
     take(bench, "s1")
@@ -303,12 +303,12 @@ def snapshot_killed(bench: DiskBench, *, running: bool) -> None:
     ).everywhere()
 
 
-@KILLS.case("12.7")
+@KILLS.case()
 def a_snapshot_of_a_vm_that_is_off_is_killed(bench: DiskBench) -> None:
     snapshot_killed(bench, running=False)
 
 
-@KILLS.case("12.8")
+@KILLS.case()
 def a_snapshot_of_a_running_vm_is_killed(bench: DiskBench) -> None:
     snapshot_killed(bench, running=True)
 
@@ -329,12 +329,12 @@ def revert_killed(bench: DiskBench, *, running: bool) -> None:
     ).everywhere()
 
 
-@KILLS.case("12.9")
+@KILLS.case()
 def a_revert_of_a_vm_that_is_off_is_killed(bench: DiskBench) -> None:
     revert_killed(bench, running=False)
 
 
-@KILLS.case("12.10")
+@KILLS.case()
 def a_revert_of_a_running_vm_is_killed(bench: DiskBench) -> None:
     revert_killed(bench, running=True)
 
@@ -357,11 +357,11 @@ def deletion_killed(bench: DiskBench, *, running: bool) -> None:
     ).everywhere()
 
 
-@KILLS.case("12.14")
+@KILLS.case()
 def the_deletion_of_a_snapshot_of_a_vm_that_is_off_is_killed(bench: DiskBench) -> None:
     deletion_killed(bench, running=False)
 
 
-@KILLS.case("12.15")
+@KILLS.case()
 def the_deletion_of_a_snapshot_of_a_running_vm_is_killed(bench: DiskBench) -> None:
     deletion_killed(bench, running=True)

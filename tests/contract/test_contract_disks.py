@@ -11,7 +11,7 @@ import libvirt_qemu
 import pytest
 
 from tests import nshosts
-from tests.contract.bench import Case
+from tests.contract.bench import Case, Cases
 from tests.contract.disk_bench import HOST, DiskBench
 from tests.contract.disk_cases import CASES, KILLS
 from vgpumgr.hosts.real_hosts import RealHosts
@@ -24,6 +24,8 @@ from vgpumgr.sim.in_process import InProcessHosts
 from vgpumgr.sim.libvirt.volume_files import VolumeFiles
 
 SIZE = 64 << 10
+# A few seconds each on a real host.
+MAIN = 2
 
 
 class SimDisks:
@@ -90,13 +92,19 @@ def simulated(folder: Path) -> Iterator[DiskBench]:
     bench = DiskBench(folder, hosts)
     bench.disks = SimDisks(opened[0].fleet.host(HOST).storage)
     yield bench
-    bench.clear()
+    bench.ledger.close()
     opened[0].close()
 
 
+@pytest.fixture(scope="module")
+def simulated_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiskBench]:
+    yield from simulated(tmp_path_factory.mktemp("simulated"))
+
+
 @pytest.fixture
-def simulated_bench(tmp_path: Path) -> Iterator[DiskBench]:
-    yield from simulated(tmp_path)
+def simulated_bench(simulated_host: DiskBench) -> Iterator[DiskBench]:
+    yield simulated_host
+    simulated_host.clear()
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +116,10 @@ def where() -> Iterator[nshosts.NamespaceHost]:
     fleet.close()
 
 
-@pytest.fixture
-def real_bench(where: nshosts.NamespaceHost, tmp_path: Path) -> Iterator[DiskBench]:
+@pytest.fixture(scope="module")
+def real_host(
+    where: nshosts.NamespaceHost, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DiskBench]:
     opened: list[RealHosts] = []
 
     def hosts(ledger: Ledger) -> tuple[Hosts, HostRecord]:
@@ -125,25 +135,45 @@ def real_bench(where: nshosts.NamespaceHost, tmp_path: Path) -> Iterator[DiskBen
         real.open(record).installation.install()
         return real, record
 
-    bench = DiskBench(tmp_path, hosts)
+    bench = DiskBench(tmp_path_factory.mktemp("real"), hosts)
     bench.disks = QemuDisks(where)
     yield bench
-    bench.clear()
+    bench.ledger.close()
     opened[0].close()
 
 
-def cases(lists: tuple[Any, ...]) -> list[Any]:
-    return [pytest.param(each, id=each.__name__) for found in lists for each in found]
+@pytest.fixture
+def real_bench(real_host: DiskBench) -> Iterator[DiskBench]:
+    yield real_host
+    real_host.clear()
 
 
-@pytest.mark.parametrize("case", cases((CASES, KILLS)))
+def cases(found: Cases[DiskBench], *, every: bool) -> list[Any]:
+    """``every`` False: the first few are run by ``make test``, the rest is thorough."""
+    listed = list(found)
+    marks = [
+        () if every or number < MAIN else pytest.mark.thorough for number in range(len(listed))
+    ]
+    return [
+        pytest.param(each, id=each.__name__, marks=mark)
+        for each, mark in zip(listed, marks, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("case", cases(CASES, every=True))
 def test_a_simulated_host(simulated_bench: DiskBench, case: Case[DiskBench]) -> None:
+    case(simulated_bench)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("case", cases(KILLS, every=True))
+def test_a_simulated_host_killed(simulated_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(simulated_bench)
 
 
 @pytest.mark.root
 @pytest.mark.libvirtd
-@pytest.mark.parametrize("case", cases((CASES,)))
+@pytest.mark.parametrize("case", cases(CASES, every=False))
 def test_a_real_host(real_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(real_bench)
 
@@ -151,6 +181,7 @@ def test_a_real_host(real_bench: DiskBench, case: Case[DiskBench]) -> None:
 @pytest.mark.root
 @pytest.mark.libvirtd
 @pytest.mark.thorough
-@pytest.mark.parametrize("case", cases((KILLS,)))
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("case", cases(KILLS, every=True))
 def test_a_real_host_killed(real_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(real_bench)

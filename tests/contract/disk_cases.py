@@ -23,6 +23,9 @@ CASES = Cases[DiskBench]()
 # Each step killed: a minute on a real host.
 KILLS = Cases[DiskBench]()
 
+LISTS = (CASES, KILLS)
+"""Both run on a simulated host and on a real one: test_contract_disks.py."""
+
 TWO = (DiskSpec(size_bytes=2 * MIB), DiskSpec(size_bytes=4 * MIB))
 AT_ONCE = StopManner(force=True)
 

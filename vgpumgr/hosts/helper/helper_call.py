@@ -52,7 +52,7 @@ CHANGES = frozenset(
     }
 )
 # What is worth doing without root, too: each answer names the parts that it could not read.
-AS_WE_ARE = frozenset({"probe", "examine"})
+AS_WE_ARE = frozenset({"probe", "examine", "figures"})
 # The verdict of a KVM trial is written down on the host.
 LEAVES_TRACES = CHANGES | {"kvm_probe"}
 # Deadlines of verbs that take longer than an ordinary one, in seconds.

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vgpumgr.helper.dispatch import handle
+from vgpumgr.helper.kernel_log import LogRecord
 from vgpumgr.helper.system import System
 
 FLEET = "fleet-1"
@@ -57,6 +59,8 @@ class FakeHost(System):
         self.images: dict[str, bytes] = {}
         self.locks = 0
         self.on_wait: Callable[[], None] = lambda: None
+        self.printed: list[LogRecord] = []
+        self.driver_hangs = 0  # errno of work that waits for NVIDIA's driver
         self.next_group = 100
 
     # -- the seam
@@ -152,6 +156,16 @@ class FakeHost(System):
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", argv[0])
         found = self.programs[key]
         return found if isinstance(found, tuple) else found(argv)
+
+    def detached(self, work: Callable[[], Any], seconds: float, alone: str) -> Any:
+        self._note("detached", alone)
+        if self.driver_hangs:
+            raise refusal(self.driver_hangs)
+        return json.loads(json.dumps(work()))
+
+    def kernel_log(self) -> Iterator[LogRecord]:
+        self._readable("/dev/kmsg")
+        return iter(self.printed)
 
     def nvml(self) -> Any:
         return self.library

@@ -11,8 +11,8 @@ from typing import Any
 from vgpumgr.helper.nvidia.gpu_figures import Figures
 from vgpumgr.helper.nvidia.nvml_session import NvmlSession
 
-# 0xFFFFFFFF: no GPU instance; 0xFFFF: no placement id; a share above 100: not told.
-_NO_INSTANCE, _NO_PLACEMENT, _WHOLE = 0xFFFFFFFF, 0xFFFF, 100
+# 0xFFFFFFFF: no GPU instance; 0xFFFF: no placement id.
+_NO_INSTANCE, _NO_PLACEMENT = 0xFFFFFFFF, 0xFFFF
 # nvmlVgpuLicenseInfo_t: its states, and what its expiry is where it has one.
 _LICENCE_UNKNOWN, _EXPIRY_VALID = 0, 2
 _SHARES = {
@@ -42,8 +42,7 @@ def _shares(session: NvmlSession, gpu: Any) -> dict[int, Figures]:
 
 
 def _shares_of(sample: Any) -> Figures:
-    told = {name: int(getattr(sample, field).uiVal) for name, field in _SHARES.items()}
-    return {name: share for name, share in told.items() if share <= _WHOLE}
+    return {name: int(getattr(sample, field).uiVal) for name, field in _SHARES.items()}
 
 
 def _vgpu(

@@ -13,6 +13,14 @@ from typing import Any
 from vgpumgr.helper import VERSION, pci
 from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.errors import ProbeParts, reason
+from vgpumgr.helper.figure_table import (
+    AER_FIGURES,
+    GPU_FIGURES,
+    INSTANCE_FIGURES,
+    VGPU_FIGURES,
+    Figure,
+    within,
+)
 from vgpumgr.helper.facts import pci_devices, sysfs_figures, xid_counts
 from vgpumgr.helper.facts.xid_counts import XidCounts
 from vgpumgr.helper.nvidia import gpu_figures, nvml_session, vgpu_figures
@@ -57,7 +65,12 @@ def _addresses(system: System, parts: ProbeParts) -> Sequence[str]:
 def _gpu(system: System, address: str, parts: ProbeParts) -> dict[str, Any]:
     driver = parts.read(f"devices {address} driver", pci.driver, system, address)
     found = sysfs_figures.read(system, address, driver)
-    return {"address": address, "driver": driver, "figures": found}
+    errors = {name: found[name] for name in AER_FIGURES if name in found}
+    return {
+        "address": address,
+        "driver": driver,
+        "figures": {**within(GPU_FIGURES, found), **errors},
+    }
 
 
 def _xids(counts: XidCounts | None, gpu: dict[str, Any]) -> dict[str, Any]:
@@ -99,7 +112,7 @@ def _session(system: System, addresses: list[str]) -> dict[str, Any]:
         if any(each.waits for each in samples.values()):
             system.wait(BETWEEN_SAMPLES_S)
         for address, each in samples.items():
-            gpus[address]["instances"] = each.read()
+            gpus[address]["instances"] = _sensible(INSTANCE_FIGURES, each.read())
         return {"driver": driver, "gpus": gpus}
 
 
@@ -111,9 +124,17 @@ def _of_gpu(session: NvmlSession, gpu: Any) -> dict[str, Any]:
     return {
         "uuid": session.ask("nvmlDeviceGetUUID", gpu),
         "vbios": session.ask("nvmlDeviceGetVbiosVersion", gpu),
-        "figures": gpu_figures.read(session, gpu),
-        "vgpus": vgpu_figures.read(session, gpu),
+        "figures": within(GPU_FIGURES, gpu_figures.read(session, gpu)),
+        "vgpus": _sensible(VGPU_FIGURES, vgpu_figures.read(session, gpu)),
     }
+
+
+def _sensible(
+    table: Sequence[Figure], told: list[dict[str, Any]] | None
+) -> list[dict[str, Any]] | None:
+    if told is None:
+        return None
+    return [{**each, "figures": within(table, each["figures"])} for each in told]
 
 
 def _join(gpu: dict[str, Any], told: dict[str, Any] | None) -> None:

@@ -72,6 +72,9 @@ LONG_S = {
 }
 
 
+# Deadlines of verbs that nobody waits for long, in seconds.
+SHORT_S = {"figures": 20.0}
+
 _KINDS: dict[str, type[VgpumgrError]] = {
     "bad-argument": HostRefused,
     "not-permitted": NotPermitted,
@@ -240,6 +243,7 @@ class HelperCall:
 
     def _answer(self, verb: str, launch: HelperLaunch, request: bytes) -> dict[str, object]:
         timeout_s = max(self._timeout_s, LONG_S.get(verb, 0.0))
+        timeout_s = min(timeout_s, SHORT_S.get(verb, timeout_s))
         try:
             ended = self._runner.run(launch.argv, launch.prefix + request, timeout_s)
         except CallCut as cut:

@@ -25,6 +25,7 @@ TABLE = (
     Form("latency SECONDS", "every call takes so much longer", "latency 0.01"),
     Form("hang", "calls wait until `clear`"),
     Form("unreachable", "no call comes in"),
+    Form("driver-hang", "what asks NVIDIA's driver waits until `clear`"),
     Form("refuse VERB ERRNO COUNT", "the verb fails COUNT times", "refuse mdev_create EIO 2"),
     Form("reboot", "what is not on disk is gone"),
     Form("off", "its power is cut"),
@@ -34,6 +35,10 @@ TABLE = (
     Form("gpu ADDRESS remap-failed", "a memory row could not be remapped: to be replaced"),
     Form("gpu ADDRESS hidden", "NVML gives no handle of it"),
     Form("gpu ADDRESS xid NUMBER", "the driver reports that Xid", "gpu ADDRESS xid 31"),
+    Form("gpu ADDRESS busy", "its vGPUs want all of it"),
+    Form("gpu ADDRESS hot", "it is too hot, and holds its clocks down"),
+    Form("gpu ADDRESS lanes COUNT", "so many lanes of its PCIe link work", "gpu ADDRESS lanes 8"),
+    Form("gpu ADDRESS unlicensed", "the guests of its vGPUs have lost their licences"),
     Form("gpu ADDRESS client NAME", "a program holds the GPU", "gpu ADDRESS client Xorg"),
     Form(
         "gpu ADDRESS fail WHAT COUNT",

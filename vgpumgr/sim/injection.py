@@ -149,8 +149,7 @@ _NVML = "nvml"
 
 
 def inject_gpu(kernel: Kernel, address: str, words: Sequence[str]) -> None:
-    """``lost``, ``xid N``, ``ecc``, ``remap-failed``, ``hidden``, ``client NAME`` or
-    ``fail WHAT COUNT`` on the GPU there.
+    """A fault of the GPU there, in the words of ``fault_forms.py`` after ``gpu ADDRESS``.
 
     NotFound for another address; UsageError for other words, and for all but ``lost`` on a GPU
     that is not NVIDIA's.
@@ -173,11 +172,15 @@ def clear_gpus(kernel: Kernel) -> None:
     """All GPUs are well again, no program holds one, and no call fails."""
     kernel.failures.clear()
     for function in kernel.pci.functions.values():
-        function.lost = False
+        function.lost, function.lanes = False, 0
     for gpu in kernel.nvidia.values():
         gpu.health = Health(gpu.address)
         gpu.fail_next.clear()
         kernel.processes.stop(gpu.address)
+        activity = kernel.activities[gpu.address]
+        activity.busy = activity.hot = False
+        for vgpu in gpu.vgpus:
+            vgpu.unlicensed = False
 
 
 def gpu_words(kernel: Kernel) -> tuple[str, ...]:
@@ -203,6 +206,8 @@ def _inject_nvidia(kernel: Kernel, gpu: NvidiaGpu, fault: list[str]) -> None:
             gpu.health.rows = RemappedRows(uncorrectable=1, failure=True)
         case ["hidden"]:
             gpu.health.hidden = True
+        case ["busy"] | ["hot"] | ["lanes", _] | ["unlicensed"]:
+            _inject_activity(kernel, gpu, fault)
         case ["client", name]:
             kernel.processes.start(gpu.address, name)
         case ["fail", what, count] if what in KINDS:
@@ -214,6 +219,20 @@ def _inject_nvidia(kernel: Kernel, gpu: NvidiaGpu, fault: list[str]) -> None:
             raise UsageError(f"no call {what!r} to fail", next=f"one of: {known}")
         case _:
             raise UsageError(f"{' '.join(fault)!r} is not a known fault of a GPU", next=FORMS)
+
+
+def _inject_activity(kernel: Kernel, gpu: NvidiaGpu, fault: list[str]) -> None:
+    """What its figures show."""
+    match fault:
+        case ["busy"]:
+            kernel.activities[gpu.address].busy = True
+        case ["hot"]:
+            kernel.activities[gpu.address].hot = True
+        case ["lanes", count]:
+            kernel.pci.functions[gpu.address].lanes = count_of(count)
+        case ["unlicensed"]:
+            for each in gpu.vgpus:
+                each.unlicensed = True
 
 
 def _lose(kernel: Kernel, address: str) -> None:
@@ -234,6 +253,11 @@ def _words_of(kernel: Kernel, address: str) -> Iterator[str]:
     yield from (f"xid {number}" for number in gpu.health.xids if number != FELL_OFF_THE_BUS)
     yield from ("remap-failed",) * gpu.health.rows.failure
     yield from ("hidden",) * gpu.health.hidden
+    activity = kernel.activities[address]
+    yield from ("busy",) * activity.busy
+    yield from ("hot",) * activity.hot
+    yield from (f"lanes {each}" for each in (kernel.pci.functions[address].lanes,) if each)
+    yield from ("unlicensed",) * any(each.unlicensed for each in gpu.vgpus)
     yield from (f"client {name}" for name in sorted(gpu.clients))
     yield from kernel.failures.words(address)
     yield from (

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from vgpumgr.helper.allowed_programs import QEMU_IMG
+from vgpumgr.helper.kernel_log import LogRecord
 from vgpumgr.helper.system import System
+from vgpumgr.sim.host_faults import Faults
 from vgpumgr.sim.linux.file_tree import refusal
 from vgpumgr.sim.linux.machine_setup import USER
 from vgpumgr.sim.machine import host_programs
@@ -55,8 +57,11 @@ class SimSystem(System):
         qemu_img: Callable[[Sequence[str]], tuple[int, str]],
         consoles: Consoles,
         stamp: Stamp,
+        faults: Faults | None = None,
     ) -> None:
         super().__init__()
+        self._faults = faults or Faults()
+        self._left_alone = False
         self._kernel = kernel
         self._tree = kernel.tree
         self._read_head = read_head
@@ -146,8 +151,22 @@ class SimSystem(System):
             return self._qemu_img(argv[1:])
         return host_programs.run(self._kernel, argv)
 
+    def detached(self, work: Callable[[], Any], seconds: float, alone: str) -> Any:
+        """Here and now; a driver that hangs takes no time, but keeps what was left alone."""
+        if not self._faults.driver_hangs:
+            self._left_alone = False
+            return work()
+        number = errno.EBUSY if self._left_alone else errno.ETIMEDOUT
+        self._left_alone = True
+        raise OSError(number, f"no answer within {seconds:g} s")
+
+    def kernel_log(self) -> Iterator[LogRecord]:
+        """What the driver has said since the boot, as far as it is kept."""
+        return self._kernel.log.records()
+
     def nvml(self) -> Any:
-        """The real pynvml, over this host's library."""
+        """The real pynvml, over this host's library; while the driver hangs, whoever asks waits."""
+        self._faults.wait_for_driver()
         return library.nvml_module(self._kernel)
 
     def root(self) -> bool:

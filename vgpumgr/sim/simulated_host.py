@@ -261,6 +261,7 @@ class SimulatedHost:
             QemuImg(storage, self._domains).run,
             consoles,
             files.stamp,
+            self.faults,
         )
         if self.host.kvm:
             # Done on a real host when the helper is installed.

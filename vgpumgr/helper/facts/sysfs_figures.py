@@ -17,8 +17,6 @@ T = TypeVar("T")
 # By the transfer rate of a lane in GT/s (PCI Express base specification).
 _GENERATIONS = {"2.5": 1, "5": 2, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}
 _RATE = re.compile(r"([0-9.]+) GT/s")
-# The kernel's word for a link that is not there.
-_NO_WIDTH = 0
 _AER = {
     "aer_correctable": ("aer_dev_correctable", "TOTAL_ERR_COR"),
     "aer_nonfatal": ("aer_dev_nonfatal", "TOTAL_ERR_NONFATAL"),
@@ -58,12 +56,12 @@ def _link(system: System, folder: str) -> Figures:
     found: Figures = {}
     for ending, kind in (("", "current"), ("_max", "max")):
         width = _number(system, f"{folder}/{kind}_link_width")
-        if width is not None and width != _NO_WIDTH:
-            found[f"link_width{ending}"] = width
         rate = _RATE.match(_text(system, f"{folder}/{kind}_link_speed") or "")
         generation = _GENERATIONS.get(rate.group(1)) if rate else None
-        if generation is not None:
+        # Of a function that fell off the bus all bits are read as ones: no speed, 63 lanes.
+        if generation is not None and width:
             found[f"link_gen{ending}"] = generation
+            found[f"link_width{ending}"] = width
     return found
 
 

@@ -13,6 +13,8 @@ from typing import Any
 from vgpumgr.helper import VERSION, pci
 from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.errors import ProbeParts, reason
+from vgpumgr.helper.facts import pci_devices, sysfs_figures, xid_counts
+from vgpumgr.helper.facts.xid_counts import XidCounts
 from vgpumgr.helper.figure_table import (
     AER_FIGURES,
     GPU_FIGURES,
@@ -21,8 +23,6 @@ from vgpumgr.helper.figure_table import (
     Figure,
     within,
 )
-from vgpumgr.helper.facts import pci_devices, sysfs_figures, xid_counts
-from vgpumgr.helper.facts.xid_counts import XidCounts
 from vgpumgr.helper.nvidia import gpu_figures, nvml_session, vgpu_figures
 from vgpumgr.helper.nvidia.instance_figures import BETWEEN_SAMPLES_S, InstanceSamples
 from vgpumgr.helper.nvidia.nvml_session import NvmlSession

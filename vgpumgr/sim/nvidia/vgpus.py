@@ -26,7 +26,7 @@ class Vgpu:
     ``instance_id`` is its GPU instance, None for a time-sliced one; ``placement_id`` None where
     the driver has no ids for it. ``uuid`` is NVML's, not the mdev's; ``handle`` is NVML's number
     of it; ``vm`` is empty until a domain with it runs. ``params`` are ``vgpu_params`` as they are
-    read at the next start of the VM.
+    read at the next start of the VM. ``unlicensed``: its guest has found no licence.
     """
 
     carrier: str
@@ -37,6 +37,7 @@ class Vgpu:
     uuid: str = field(default_factory=lambda: str(uuid.uuid4()))
     params: dict[str, str] = field(default_factory=dict)
     vm: str = ""
+    unlicensed: bool = False
 
     @property
     def type_id(self) -> int:

@@ -19,7 +19,7 @@ from vgpumgr.sim.nvml.c_arguments import (
     put_handle,
     put_text,
 )
-from vgpumgr.sim.nvml.handles import HOST, bus, gpu, gpus
+from vgpumgr.sim.nvml.handles import HOST, bus, compute, gpu, gpus, is_mig_device
 
 _MIB = 1 << 20
 
@@ -98,9 +98,21 @@ def _memory(handle: Any, memory: Any) -> None:
     """A vGPU takes frame buffer when its VM runs, not when it is made."""
     asked = gpu(handle)
     found = place(memory)
+    if is_mig_device(handle):
+        _instance_memory(handle, found)
+        return
     found.total = asked.board.memory_mib * _MIB
     running = sum(each.type.fb_mib for each in asked.vgpus if each.vm)
     found.used = min(found.total, running * _MIB)
+    found.free = found.total - found.used
+
+
+def _instance_memory(handle: Any, found: Any) -> None:
+    """Of a MIG device: the memory of its GPU instance."""
+    owner, inside, _ = compute(handle)
+    whole = inside.profile.memory_mib or owner.board.memory_mib * inside.profile.size // 8
+    guests = [each for each in owner.vgpus if each.vm and each.instance_id == inside.id]
+    found.total, found.used = whole * _MIB, sum(each.type.fb_mib for each in guests) * _MIB
     found.free = found.total - found.used
 
 
@@ -220,31 +232,11 @@ def _retired_pages_pending(handle: Any, pending: Any) -> None:
     put(pending, int(asked.health.rows.pending))
 
 
-def _clock_reasons(handle: Any, reasons: Any) -> None:
-    put(reasons, gpu(handle).health.clock_reasons)
-
-
-def _field_values(handle: Any, count: Any, values: Any) -> None:
-    """Each field has a return code of its own."""
-    asked = gpu(handle)
-    array = place(values)
-    for index in range(number(count)):
-        field = array[index]
-        if field.fieldId == pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
-            field.valueType = pynvml.NVML_VALUE_TYPE_UNSIGNED_INT
-            field.nvmlReturn = pynvml.NVML_SUCCESS
-            field.value.uiVal = int(asked.health.recovery)
-        else:
-            field.nvmlReturn = pynvml.NVML_ERROR_NOT_SUPPORTED
-
-
 HEALTH_FUNCTIONS: dict[str, Callable[..., None]] = {
     "nvmlDeviceGetEccMode": _ecc_mode,
     "nvmlDeviceSetEccMode": _set_ecc_mode,
     "nvmlDeviceGetRemappedRows": _remapped_rows,
     "nvmlDeviceGetRetiredPagesPendingStatus": _retired_pages_pending,
-    "nvmlDeviceGetCurrentClocksEventReasons": _clock_reasons,
-    "nvmlDeviceGetFieldValues": _field_values,
 }
 
 

@@ -145,6 +145,8 @@ class SimulatedHost:
         """As the helper's, whose one argument leaves parts out of what is kept."""
         if asked.get("args", {}).keys() - {"known"} or asked.keys() - {"verb", "args"}:
             return handle(asked, self._system)
+        if self._kernel.nvidia:
+            self.faults.wait_for_driver()
         told = self._kept.whole(
             lambda: probe.whole(self._system),
             quiet=self._kernel.is_quiet(),

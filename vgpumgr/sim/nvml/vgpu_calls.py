@@ -145,7 +145,7 @@ def _virtualization_mode(handle: Any, mode: Any) -> None:
 
 
 def _vm_id(vgpu: Any, buffer: Any, length: Any, kind: Any) -> None:
-    put_text(buffer, length, active_vgpu(vgpu)[1].vm)
+    put_text(buffer, length, active_vgpu(vgpu)[1].vm_id)
     put(kind, pynvml.NVML_VGPU_VM_ID_UUID)
 
 

@@ -60,6 +60,7 @@ COMMAND_PERMISSIONS: Mapping[str, Needs] = MappingProxyType(
         "gpu list": Needs.FLEET_READ,
         "gpu show": Needs.FLEET_READ,
         "map": Needs.FLEET_READ,
+        "top": Needs.FLEET_READ,
         "capacity": Needs.FLEET_READ,
         "simulate": Needs.FLEET_READ,
         "layout show": Needs.LAYOUT_READ,

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": ("simulate:simulate", "Simulate added or lost hosts, VMs and requests."),
     "capacity": ("capacity:capacity", "What still fits, per profile."),
     "map": ("map:map_", "Draw every GPU's occupancy."),
+    "top": ("top:top", "Show what GPUs and VMs measure now."),
     "host": ("host:host", "Hosts: add, list, show, probe, trust, cordon, remove."),
     "gpu": ("gpu:gpu", "GPUs: list, show."),
     "layout": (
@@ -76,7 +77,16 @@ COMMANDS: dict[str, tuple[str, str]] = {
 SECTIONS: dict[str, tuple[str, ...]] = {
     "VMs": ("apply", "plan", "diff", "delete", "vm", "image", "queue", "quota", "explain"),
     "Desktops": ("pool", "booking"),
-    "GPUs and layouts": ("gpu", "layout", "map", "capacity", "allocation", "defrag", "simulate"),
+    "GPUs and layouts": (
+        "gpu",
+        "layout",
+        "map",
+        "top",
+        "capacity",
+        "allocation",
+        "defrag",
+        "simulate",
+    ),
     "Hosts": ("host", "doctor"),
     "Fleet care": ("serve", "api", "drift", "heal", "adopt", "operation"),
     "Access": ("context", "login", "logout", "role", "token", "secret", "auth", "webhook"),

@@ -1,7 +1,7 @@
 """Work in a process of its own, which is left alone where it takes too long.
 
 A driver that hangs holds who asks it inside the kernel, where no signal reaches; what has asked can
-only be left behind, and must not be joined by another every few seconds.
+only be left alone, and must not be joined by another every few seconds.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _result(text: bytes) -> Any:
 
 
 def _reap() -> None:
-    """Take note of children that have ended; one that hangs is waited for by nobody."""
+    """Take note of children that have ended; one that hangs is not waited for."""
     for child in list(_children):
         with contextlib.suppress(ChildProcessError):
             if os.waitpid(child, os.WNOHANG)[0] == 0:

@@ -62,7 +62,7 @@ GPU_FAMILIES = (
     ),
     Family("vgpumgr_gpu_pcie_replays_total", COUNTER, "PCIe packets that were sent again."),
     Family("vgpumgr_gpu_pcie_bytes_total", COUNTER, "Bytes over PCIe, as the GPU sees them."),
-    Family("vgpumgr_gpu_pcie_link", GAUGE, "Lanes and generation of the PCIe link."),
+    Family("vgpumgr_gpu_pcie_link", GAUGE, "Width and generation of the PCIe link."),
     Family("vgpumgr_gpu_nvlink_errors_total", COUNTER, "Errors of all NVLinks."),
     Family("vgpumgr_gpu_nvlink_bytes_total", COUNTER, "Bytes over all NVLinks."),
 )

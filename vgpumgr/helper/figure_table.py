@@ -87,13 +87,13 @@ GPU_FIGURES = (
         *("gpu_throttle_seconds_total", _TRAFFIC, _NANO),
         *("throttle_power_ns reason=power", "throttle_sw_thermal_ns reason=sw_thermal"),
         *("throttle_hw_thermal_ns reason=hw_thermal", "throttle_power_brake_ns reason=power_brake"),
-        "throttle_sync_ns reason=sync +",
+        "throttle_sync_boost_ns reason=sync_boost +",
     ),
     *_series(
         *("gpu_throttled", _FLAG, 1),
         *("throttled_power reason=power +", "throttled_sw_thermal reason=sw_thermal +"),
         *("throttled_hw_thermal reason=hw_thermal +", "throttled_power_brake reason=power_brake +"),
-        "throttled_sync reason=sync +",
+        "throttled_sync_boost reason=sync_boost +",
     ),
     *_series(
         *("gpu_ecc_errors_total", _COUNT, 1),

@@ -37,7 +37,7 @@ TABLE = (
     Form("gpu ADDRESS xid NUMBER", "the driver reports that Xid", "gpu ADDRESS xid 31"),
     Form("gpu ADDRESS busy", "its vGPUs want all of it"),
     Form("gpu ADDRESS hot", "it is too hot, and holds its clocks down"),
-    Form("gpu ADDRESS lanes COUNT", "so many lanes of its PCIe link work", "gpu ADDRESS lanes 8"),
+    Form("gpu ADDRESS width COUNT", "its PCIe link has that width", "gpu ADDRESS width 8"),
     Form("gpu ADDRESS unlicensed", "the guests of its vGPUs have lost their licences"),
     Form("gpu ADDRESS client NAME", "a program holds the GPU", "gpu ADDRESS client Xorg"),
     Form(

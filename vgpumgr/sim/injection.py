@@ -172,7 +172,7 @@ def clear_gpus(kernel: Kernel) -> None:
     """All GPUs are well again, no program holds one, and no call fails."""
     kernel.failures.clear()
     for function in kernel.pci.functions.values():
-        function.lost, function.lanes = False, 0
+        function.lost, function.link_width = False, 0
     for gpu in kernel.nvidia.values():
         gpu.health = Health(gpu.address)
         gpu.fail_next.clear()
@@ -206,7 +206,7 @@ def _inject_nvidia(kernel: Kernel, gpu: NvidiaGpu, fault: list[str]) -> None:
             gpu.health.rows = RemappedRows(uncorrectable=1, failure=True)
         case ["hidden"]:
             gpu.health.hidden = True
-        case ["busy"] | ["hot"] | ["lanes", _] | ["unlicensed"]:
+        case ["busy"] | ["hot"] | ["width", _] | ["unlicensed"]:
             _inject_activity(kernel, gpu, fault)
         case ["client", name]:
             kernel.processes.start(gpu.address, name)
@@ -228,8 +228,8 @@ def _inject_activity(kernel: Kernel, gpu: NvidiaGpu, fault: list[str]) -> None:
             kernel.activities[gpu.address].busy = True
         case ["hot"]:
             kernel.activities[gpu.address].hot = True
-        case ["lanes", count]:
-            kernel.pci.functions[gpu.address].lanes = count_of(count)
+        case ["width", count]:
+            kernel.pci.functions[gpu.address].link_width = count_of(count)
         case ["unlicensed"]:
             for each in gpu.vgpus:
                 each.unlicensed = True
@@ -256,7 +256,7 @@ def _words_of(kernel: Kernel, address: str) -> Iterator[str]:
     activity = kernel.activities[address]
     yield from ("busy",) * activity.busy
     yield from ("hot",) * activity.hot
-    yield from (f"lanes {each}" for each in (kernel.pci.functions[address].lanes,) if each)
+    yield from (f"width {each}" for each in (kernel.pci.functions[address].link_width,) if each)
     yield from ("unlicensed",) * any(each.unlicensed for each in gpu.vgpus)
     yield from (f"client {name}" for name in sorted(gpu.clients))
     yield from kernel.failures.words(address)

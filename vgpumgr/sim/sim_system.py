@@ -165,7 +165,7 @@ class SimSystem(System):
         return self._kernel.log.records()
 
     def nvml(self) -> Any:
-        """The real pynvml, over this host's library; while the driver hangs, whoever asks waits."""
+        """The real pynvml, over this host's library; while the driver hangs, who asks waits."""
         self._faults.wait_for_driver()
         return library.nvml_module(self._kernel)
 

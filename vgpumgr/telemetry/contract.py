@@ -132,7 +132,9 @@ CONTRACT = (
     ContractRow(
         50,
         (
-            Family("vgpumgr_fragmentation_ratio", GAUGE, "Share of free GPU memory of no use."),
+            Family(
+                "vgpumgr_fragmentation_ratio", GAUGE, "Share of free GPU memory that is unusable."
+            ),
             Family("vgpumgr_headroom", GAUGE, "More VMs with one part of the profile that fit."),
         ),
         ("profile",),
@@ -202,5 +204,5 @@ FAMILIES = (*(family for row in CONTRACT for family in row.families), *OWN_FAMIL
 ORDER = {family.name: number for number, family in enumerate(FAMILIES)}
 
 GPU_BUDGET, VGPU_BUDGET, INSTANCE_BUDGET = 64, 7, 3
-"""At most so many series of each GPU, vGPU and GPU instance, unless all series are asked for."""
+"""The most series of each GPU, vGPU and GPU instance, unless all series are asked for."""
 GPU_BUDGET_OF_ALL, VGPU_BUDGET_OF_ALL = 128, 13

@@ -20,7 +20,7 @@ MIB = 1 << 20
 RACK = "rack"
 """The label of a host that names its rack."""
 HEALTH_STATES = ("healthy", "degraded", "quarantined", "lost")
-# Bound by whoever gives whole functions away.
+# Bound where a whole function is given away.
 _VFIO = "vfio-pci"
 
 
@@ -37,12 +37,29 @@ class HeadTexts(dict[tuple[str, str], str]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartOwner:
+    """Whose a part is."""
+
+    vm: str = ""
+    tenant: str = ""
+    pool: str = ""
+    domain: str = ""
+    user: str = ""
+
+    def labels(self) -> dict[str, str]:
+        """Of an info series."""
+        found = {"vm": self.vm, "tenant": self.tenant, "pool": self.pool, "domain": self.domain}
+        return {**found, **({"user": self.user} if self.user else {})}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartFrame:
     """What a VM holds of a GPU. ``name`` is the part's label ``vgpu``: its mdev, or its PCI
     address; ``info`` the text of what the ledger knows of it.
     """
 
     allocation: Allocation
+    owner: PartOwner
     name: str
     heads: HeadTexts
     info: str
@@ -85,22 +102,6 @@ class HostFrame:
     labels: str
     rack: str
     gpus: tuple[GpuFrame, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartOwner:
-    """Whose a part is."""
-
-    vm: str = ""
-    tenant: str = ""
-    pool: str = ""
-    domain: str = ""
-    user: str = ""
-
-    def labels(self) -> dict[str, str]:
-        """Of an info series."""
-        found = {"vm": self.vm, "tenant": self.tenant, "pool": self.pool, "domain": self.domain}
-        return {**found, **({"user": self.user} if self.user else {})}
 
 
 def frames(
@@ -260,6 +261,7 @@ def _part(
     }
     return PartFrame(
         allocation=held,
+        owner=owner,
         name=held.device,
         heads=HeadTexts(f"{base},{label_text({'vgpu': held.device})}"),
         info=label_text({**owner.labels(), **more}),

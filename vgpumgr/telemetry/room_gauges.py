@@ -1,4 +1,4 @@
-"""The series that placement works out: what still fits, and free GPU memory of no use.
+"""The series that placement works out: what still fits, and unusable free GPU memory.
 
 They change with the ledger, and cost more than all others together: each has a pace of its own.
 """
@@ -25,7 +25,7 @@ ROOM_EVERY_S, FRAGMENTATION_EVERY_S = 60.0, 600.0
 # A part is worked out for at most this share of the time: for a large fleet it takes seconds.
 _SHARE = 0.02
 MOST_PROFILES = 6
-"""Of one GPU that have a series: those that VMs and pools of the fleet have."""
+"""Of one GPU that have a series: profiles of VMs and pools of the fleet."""
 # What `vgpumgr capacity` asks for where nothing else is said.
 _SHAPE = VmSpec(name="capacity", vcpus=2, memory_mib=4096)
 Lines = list[tuple[str, str, float]]
@@ -34,7 +34,7 @@ Lines = list[tuple[str, str, float]]
 
 @dataclass(slots=True)
 class _Paced:
-    """Lines that are made anew when they are due and something has changed."""
+    """Lines that are renewed when they are due and something has changed."""
 
     every_s: float
     lines: Lines = field(default_factory=list)
@@ -52,7 +52,7 @@ class RoomGauges:
         self._fragmentation = _Paced(FRAGMENTATION_EVERY_S)
 
     def add(self, out: Exposition, hosts: Collection[HostFrame], version: object) -> None:
-        """The series as they were last worked out, made anew where that is due."""
+        """The series as they were last worked out, renewed where that is due."""
         self._renew(self._room, version, lambda: self._room_lines(hosts))
         self._renew(self._fragmentation, version, lambda: self._fragmentation_lines(hosts))
         for family, labels, value in (*self._room.lines, *self._fragmentation.lines):

@@ -1,6 +1,6 @@
 """Counters that nothing else keeps: time of GPUs that was held, and operations that have ended.
 
-They begin with the process that samples; Prometheus takes a counter that begins anew as it is.
+They begin with the process that samples; Prometheus knows a counter that begins again.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from vgpumgr.model.host_sample import FleetSample
 from vgpumgr.telemetry.telemetry_round import RoundResult
 
 SAMPLE, SERIES, LOCK = "figures.json", "metrics.txt", "lock"
-# Figures of so many rounds ago are no figures of now; what a round takes comes on top.
+# Figures of that many rounds ago are no figures of now; what a round takes comes on top.
 _ROUNDS, _ROUND_S = 3, 30.0
 _MOST_BYTES = 256 << 20
 

@@ -76,7 +76,7 @@ FIELDS = [
     ("limit_max_mw", "POWER_MAX_LIMIT", 0, UINT, 350_000),
     ("energy_mj", "TOTAL_ENERGY_CONSUMPTION", 0, ULL, 2**40),
     ("throttle_power_ns", "PERF_POLICY_POWER", 0, ULL, 2**55),
-    ("throttle_sync_ns", "PERF_POLICY_SYNC_BOOST", 0, ULL, 11),
+    ("throttle_sync_boost_ns", "PERF_POLICY_SYNC_BOOST", 0, ULL, 11),
     ("throttle_sw_thermal_ns", "CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN", 0, ULL, 12),
     ("throttle_hw_thermal_ns", "CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN", 0, ULL, 13),
     ("throttle_power_brake_ns", "CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN", 0, ULL, 14),
@@ -208,7 +208,7 @@ def test_an_older_driver_is_asked_by_the_older_functions(host: MeasuredHost) -> 
     ("mask", "reason"),
     [
         (0x4, "throttled_power"),
-        (0x10, "throttled_sync"),
+        (0x10, "throttled_sync_boost"),
         (0x20, "throttled_sw_thermal"),
         (0x40, "throttled_hw_thermal"),
         (0x80, "throttled_power_brake"),

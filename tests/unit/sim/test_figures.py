@@ -175,7 +175,7 @@ def test_a_gpu_that_a_guest_has_says_so(worlds: list[SimWorld], tmp_path: Path) 
     [
         (["busy"], {"utilization_percent": 100, "throttled_power": 1}),
         (["hot"], {"temperature_gpu_c": 93, "margin_c": -3, "throttled_hw_thermal": 1}),
-        (["lanes", "8"], {"link_width": 8, "link_width_max": 16}),
+        (["width", "8"], {"link_width": 8, "link_width_max": 16}),
         (["ecc"], {"rows_pending": 1, "rows_uncorrected": 1}),
         (["remap-failed"], {"rows_failed": 1, "banks_none": 1}),
         (["xid", "95"], {"recovery_action": 1}),

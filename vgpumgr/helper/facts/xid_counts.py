@@ -70,7 +70,7 @@ def _booted_at(system: System) -> float:
 
 
 def _kept(system: System) -> XidCounts:
-    """A file that is not ours is counted anew."""
+    """Where the file is not ours, counting begins again."""
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         told: dict[str, Any] = json.loads(system.read(PATH))
         codes = {

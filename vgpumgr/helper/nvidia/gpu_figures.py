@@ -24,7 +24,7 @@ _FIELDS: dict[str, tuple[tuple[str, int], ...]] = {
     "limit_max_mw": (("POWER_MAX_LIMIT", 0),),
     "energy_mj": (("TOTAL_ENERGY_CONSUMPTION", 0),),
     "throttle_power_ns": (("PERF_POLICY_POWER", 0),),
-    "throttle_sync_ns": (("PERF_POLICY_SYNC_BOOST", 0),),
+    "throttle_sync_boost_ns": (("PERF_POLICY_SYNC_BOOST", 0),),
     "throttle_sw_thermal_ns": (("CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN", 0),),
     "throttle_hw_thermal_ns": (("CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN", 0),),
     "throttle_power_brake_ns": (("CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN", 0),),
@@ -72,7 +72,7 @@ _CLOCKS = {"clock_sm_mhz": 1, "clock_memory_mhz": 2, "clock_video_mhz": 3}
 # nvmlClocksEventReason…
 _REASONS = {
     "throttled_power": 0x4,
-    "throttled_sync": 0x10,
+    "throttled_sync_boost": 0x10,
     "throttled_sw_thermal": 0x20,
     "throttled_hw_thermal": 0x40,
     "throttled_power_brake": 0x80,

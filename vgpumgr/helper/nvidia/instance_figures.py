@@ -12,7 +12,7 @@ from vgpumgr.helper.nvidia import mig_state
 from vgpumgr.helper.nvidia.gpu_figures import Figures
 from vgpumgr.helper.nvidia.nvml_session import NvmlSession
 
-# The library wants at least 100 ms between two samples (nvml.h, nvmlGpmMetricsGet).
+# There are to be at least 100 ms between two samples (nvml.h, nvmlGpmMetricsGet).
 BETWEEN_SAMPLES_S = 0.12
 _MYRIAD_PER_PERCENT = 100
 

@@ -34,7 +34,7 @@ _VGPU, _INSTANCE = _limits(VGPU_FIGURES), _limits(INSTANCE_FIGURES)
 def read_figures(answer: Mapping[str, object], host: str) -> HostFigures:
     """What the host measured; names that we do not know are passed over.
 
-    Raises OutcomeUnknown naming the part of the answer that makes no sense.
+    Raises OutcomeUnknown naming the part of the answer that is out of range or form.
     """
     told = TypedAnswer(answer, host=host)
     told.need("gpus")

@@ -72,7 +72,7 @@ LONG_S = {
 }
 
 
-# Deadlines of verbs that nobody waits for long, in seconds.
+# Deadlines of verbs that are to be short, in seconds.
 SHORT_S = {"figures": 20.0}
 
 _KINDS: dict[str, type[VgpumgrError]] = {

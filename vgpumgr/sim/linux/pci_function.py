@@ -24,7 +24,7 @@ class Function:
 
     ``dirty``: a guest had it since it was last reset. ``lost``: it fell off the bus. ``placed``:
     its BARs have addresses; ``vfs_placed``: so have those of its VFs, where it can have any.
-    ``lanes``: so many of its link work, 0 for all.
+    ``link_width``: of its link, 0 for all there is.
     """
 
     address: str
@@ -44,7 +44,7 @@ class Function:
     has_vf_bars: bool = False
     placed: bool = True
     vfs_placed: bool = True
-    lanes: int = 0
+    link_width: int = 0
 
     def config(self) -> bytes:
         """The configuration space; all ones once the function is lost (behaviour §15)."""

@@ -28,7 +28,7 @@ def show_link(tree: FileTree, function: Function, activity: GpuActivity | None) 
         return f"{_SPEEDS[1 if rests else best]}\n"
 
     def width() -> str:
-        return "63\n" if function.lost else f"{function.lanes or _WIDTH}\n"
+        return "63\n" if function.lost else f"{function.link_width or _WIDTH}\n"
 
     tree.file(f"{at}/current_link_speed", speed)
     tree.file(f"{at}/current_link_width", width)

@@ -1,7 +1,7 @@
 """What a simulated GPU and its vGPUs do: the same for the same moment, and what follows from it.
 
-Each running vGPU wants a share of its GPU that rises and falls with a period and a phase of its
-own; where all want more than there is, each gets its part. Power, heat and clocks follow.
+Each running vGPU asks for a share of its GPU that rises and falls with a period and a phase of its
+own; where all ask for more than there is, each gets its part. Power, heat and clocks follow.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ VERBS = {
     "map": "map.show",
     "plan": "vm.plan",
     "simulate": "simulate.run",
+    "top": "top.show",
     "vm connect": "vm.open-console",
     "vm console": "vm.open-console",
 }
@@ -80,7 +81,7 @@ FOR_ALL_TENANTS = frozenset(
         *("upload.begin", "upload.list", "upload.show", "upload.discard", "image.import"),
         *("image.retire", "quota.set", "quota.delete", "vm.plan-move", "vm.migrate"),
         *("layout.export", "layout.import", "layout.plan", "layout.assert", "layout.apply"),
-        *("layout.show", "settings.show", "use.show"),
+        *("layout.show", "metrics.show", "settings.show", "use.show"),
     }
 )
 """Refused to who is limited to tenants, though they hold the permission there."""

@@ -61,6 +61,7 @@ COMMAND_PERMISSIONS: Mapping[str, Needs] = MappingProxyType(
         "gpu show": Needs.FLEET_READ,
         "map": Needs.FLEET_READ,
         "top": Needs.FLEET_READ,
+        "metrics show": Needs.METRICS_READ,
         "capacity": Needs.FLEET_READ,
         "simulate": Needs.FLEET_READ,
         "layout show": Needs.LAYOUT_READ,

@@ -106,7 +106,7 @@ def asked_now(context: CallContext, host: str | None) -> FleetSample:
 
     app = context.app
     records = [each for each in app.ledger.hosts() if host in {None, each.name}]
-    sampler = FigureSampler(app.hosts, ThreadWorkers(app.config.lanes))
+    sampler = FigureSampler(app.hosts, ThreadWorkers(app.config.lanes), time.time)
     found = sampler.read(records, _LANES_S)
     return FleetSample(at=time.time(), interval_s=0.0, hosts=tuple(found.values()))
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 
 from vgpumgr.telemetry.contract import FAMILIES, HISTOGRAM, ORDER
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Labels = Mapping[str, str]
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _HEADS = {

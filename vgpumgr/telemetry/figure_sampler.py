@@ -21,9 +21,7 @@ class FigureSampler:
     ``now`` is Unix time in seconds.
     """
 
-    def __init__(
-        self, hosts: Hosts, lanes: HostExecutor, now: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, hosts: Hosts, lanes: HostExecutor, now: Callable[[], float]) -> None:
         self._hosts = hosts
         self._lanes = lanes
         self._now = now

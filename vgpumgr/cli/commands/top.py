@@ -39,7 +39,7 @@ _HEAD_LINES = 3
 def top(context: Context, host: str | None, once: bool, interval: float) -> None:
     """Show what GPUs and VMs measure now, until Ctrl-C.
 
-    Figures are those that `serve` reads every 15 seconds on the machine that answers; where none
+    Figures are what `serve` reads every 15 seconds on the machine that answers; where none
     runs, every host is asked at each look. Without a terminal, and with -o json, it prints once.
     """
     live = not once and sys.stdout.isatty() and chosen_format().name == "table"

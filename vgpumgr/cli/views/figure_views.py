@@ -10,9 +10,9 @@ from vgpumgr.cli.views.ages import age
 from vgpumgr.endpoints.figure_items import GpuNow, PartNow, TopGpu, TopPart
 from vgpumgr.endpoints.pool_items import PoolNow
 from vgpumgr.endpoints.top import TopAnswer
-from vgpumgr.model.formats import counted, format_mib
+from vgpumgr.model.formats import counted
 
-_MIB = 1 << 20
+_GIB = 1 << 30
 _TITLES = ("HOST", "GPU", "MODEL", "VM", "PROFILE", "BUSY", "MEMORY", "TEMP", "POWER", "NOTES")
 # A GPU that keeps in step with others is no worse for it.
 _IGNORED = frozenset({"sync_boost"})
@@ -24,14 +24,18 @@ def share_text(share: float | None) -> str:
 
 
 def memory_text(used: int | None, total: int | None) -> str:
-    """``4.2 GiB of 16 GiB``; empty where neither is known."""
+    """``4.2 of 16 GiB``; empty where neither is known."""
     if total is None:
         return ""
-    return f"{'?' if used is None else format_mib(used // _MIB)} of {format_mib(total // _MIB)}"
+    return f"{'?' if used is None else _gib(used)} of {_gib(total)} GiB"
+
+
+def _gib(size: int) -> str:
+    return f"{size / _GIB:.1f}".removesuffix(".0")
 
 
 def gpu_now_text(now: GpuNow | None) -> str:
-    """``37 % busy, 4 GiB of 16 GiB in use, 61 °C, 120 W of 300 W (12s ago)``."""
+    """``37 % busy, 4 of 16 GiB in use, 61 °C, 120 W of 300 W (12s ago)``."""
     if now is None:
         return ""
     if now["given_away"]:
@@ -49,7 +53,7 @@ def gpu_now_text(now: GpuNow | None) -> str:
 
 
 def part_now_text(now: PartNow | None) -> str:
-    """``37 % of the GPU, 1 GiB of 4 GiB in use``."""
+    """``37 % of the GPU, 1 of 4 GiB in use``."""
     if now is None:
         return ""
     memory = memory_text(now["memory_used_bytes"], now["memory_total_bytes"])
@@ -63,7 +67,7 @@ def part_now_text(now: PartNow | None) -> str:
 
 
 def pool_now_text(now: PoolNow | None) -> str:
-    """``12 desktops at work: 8 % of a GPU each, most vdi-07; 20 GiB of 48 GiB in use``."""
+    """``12 desktops at work: 8 % of a GPU each, most vdi-07; 20 of 48 GiB in use``."""
     if now is None:
         return ""
     memory = memory_text(now["memory_used_bytes"], now["memory_total_bytes"])

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 case "${1:-demo}" in
   demo) packages="python3 python3-venv python3-dev gcc libc6-dev pkg-config libvirt-dev libvirt0" ;;
-  test) packages="libvirt-daemon libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils ovmf swtpm swtpm-tools openssh-client openssh-server iproute2 iptables sudo postgresql chromium fonts-dejavu-core" ;;
+  test) packages="libvirt-daemon libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils ovmf swtpm swtpm-tools openssh-client openssh-server iproute2 iptables sudo postgresql chromium fonts-dejavu-core prometheus prometheus-alertmanager" ;;
   lab) packages="$(grep -v '^#' tests/lab/packages.txt | tr '\n' ' ')" ;;
   release) packages="mmdebstrap" ;;
   *) echo "usage: tools/setup.sh demo|test|lab|release" >&2; exit 2 ;;

@@ -25,19 +25,29 @@ class FigureSampler:
         self._hosts = hosts
         self._lanes = lanes
         self._now = now
+        self._asking: set[str] = set()
 
     def read(
         self, records: Collection[HostRecord], within_s: float = WITHIN_S
     ) -> dict[str, HostSample]:
         """The figures of these hosts, or why there are none; those at rest are not asked."""
         asked = {each.name: each for each in records if not each.at_rest}
-        began = self._now()
+        began, waiting = self._now(), self._asking & asked.keys()
         found = self._lanes.run(
-            {name: partial(self._ask, record) for name, record in asked.items()}, within_s
+            {name: partial(self._ask, asked[name]) for name in asked.keys() - waiting}, within_s
         )
-        return {name: self._sample(name, began, told) for name, told in found.items()}
+        silent = {name: _still_asked(name) for name in waiting}
+        told = {**found, **silent}
+        return {name: self._sample(name, began, told[name]) for name in asked}
 
     def _ask(self, record: HostRecord) -> HostSample:
+        self._asking.add(record.name)
+        try:
+            return self._told(record)
+        finally:
+            self._asking.discard(record.name)
+
+    def _told(self, record: HostRecord) -> HostSample:
         at, began = self._now(), time.monotonic()
         figures = self._hosts.open(record).figures()
         return HostSample(
@@ -59,3 +69,8 @@ class FigureSampler:
             hung=isinstance(told, DeadlineExceeded),
             error=why or type(told).__name__,
         )
+
+
+def _still_asked(host: str) -> DeadlineExceeded:
+    """A host is asked by one reading at a time."""
+    return DeadlineExceeded(f"{host} has not answered an earlier reading", why="it hangs")

@@ -75,7 +75,7 @@ def test_a_fleet_keeps_to_it(fleet: Fleet, details: bool) -> None:
 
 
 def test_users_are_in_no_label_unless_they_are_asked_for(fleet: Fleet) -> None:
-    assert "ada" not in fleet.read().text
+    assert "user=" not in fleet.read().text
     assert 'user="ada"' in fleet.read(users=True).text
 
 

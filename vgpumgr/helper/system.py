@@ -19,7 +19,7 @@ from vgpumgr.helper import (
     allowed_programs,
     detached_work,
     durable_files,
-    kernel_log,
+    kernel_records,
     terminals,
 )
 
@@ -162,9 +162,9 @@ class System:
         """
         return detached_work.run(work, seconds, self._at(alone))
 
-    def kernel_log(self) -> Iterator[kernel_log.LogRecord]:
-        """The records of the kernel's log that are kept, the oldest first."""
-        return kernel_log.records(self._at(kernel_log.PATH))
+    def kernel_log(self) -> Sequence[str]:
+        """All records that the kernel still has of its log, the oldest first."""
+        return kernel_records.read(self._at("/dev/kmsg"))
 
     def nvml(self) -> Any:
         """The pynvml module (nvidia-ml-py), or None where it is not installed."""

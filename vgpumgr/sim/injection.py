@@ -18,6 +18,7 @@ from vgpumgr.sim.host_faults import count_of
 from vgpumgr.sim.libvirt.known_domains import NOBODY
 from vgpumgr.sim.libvirt.sim_domains import SimDomains
 from vgpumgr.sim.linux.machine_setup import ENABLED, RESTORE, Setup
+from vgpumgr.sim.linux.pci_function import WIDTH
 from vgpumgr.sim.machine.kernel import Kernel
 from vgpumgr.sim.nvidia.gpu_health import FELL_OFF_THE_BUS, KINDS, Health, RemappedRows
 from vgpumgr.sim.nvidia.nvidia_gpu import NvidiaGpu
@@ -172,7 +173,7 @@ def clear_gpus(kernel: Kernel) -> None:
     """All GPUs are well again, no program holds one, and no call fails."""
     kernel.failures.clear()
     for function in kernel.pci.functions.values():
-        function.lost, function.link_width = False, 0
+        function.lost, function.link_width = False, WIDTH
     for gpu in kernel.nvidia.values():
         gpu.health = Health(gpu.address)
         gpu.fail_next.clear()
@@ -256,7 +257,8 @@ def _words_of(kernel: Kernel, address: str) -> Iterator[str]:
     activity = kernel.activities[address]
     yield from ("busy",) * activity.busy
     yield from ("hot",) * activity.hot
-    yield from (f"width {each}" for each in (kernel.pci.functions[address].link_width,) if each)
+    width = kernel.pci.functions[address].link_width
+    yield from (f"width {width}",) * (width != WIDTH)
     yield from ("unlicensed",) * any(each.unlicensed for each in gpu.vgpus)
     yield from (f"client {name}" for name in sorted(gpu.clients))
     yield from kernel.failures.words(address)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from vgpumgr.helper.allowed_programs import QEMU_IMG
-from vgpumgr.helper.kernel_log import LogRecord
 from vgpumgr.helper.system import System
 from vgpumgr.sim.host_faults import Faults
 from vgpumgr.sim.linux.file_tree import refusal
@@ -140,6 +139,10 @@ class SimSystem(System):
         name = posixpath.basename(path)
         return name.isdigit() and int(name) in self._kernel.busy_groups()
 
+    def kernel_log(self) -> Sequence[str]:
+        """All records of the kernel's log since boot."""
+        return self._kernel.log.records()
+
     @contextlib.contextmanager
     def lock(self, path: str) -> Iterator[None]:
         """Nothing to wait for: a simulated host does one call at a time."""
@@ -159,10 +162,6 @@ class SimSystem(System):
         number = errno.EBUSY if self._left_alone else errno.ETIMEDOUT
         self._left_alone = True
         raise OSError(number, f"no answer within {seconds:g} s")
-
-    def kernel_log(self) -> Iterator[LogRecord]:
-        """What the driver has said since the boot, as far as it is kept."""
-        return self._kernel.log.records()
 
     def nvml(self) -> Any:
         """The real pynvml, over this host's library; while the driver hangs, who asks waits."""

@@ -71,7 +71,7 @@ class RunningTotals:
                     self._held_s[key] = self._held_s.get(key, 0.0) + seconds
 
     def count_operations(self, operations: Iterable[OperationRecord]) -> None:
-        """Those that have ended, each once."""
+        """Count operations that have ended, each once."""
         for each in operations:
             if each.ended_at is None or each.id in self._told:
                 continue

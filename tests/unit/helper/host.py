@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vgpumgr.helper.dispatch import handle
-from vgpumgr.helper.kernel_log import LogRecord
 from vgpumgr.helper.system import System
 
 FLEET = "fleet-1"
@@ -59,7 +58,7 @@ class FakeHost(System):
         self.images: dict[str, bytes] = {}
         self.locks = 0
         self.on_wait: Callable[[], None] = lambda: None
-        self.printed: list[LogRecord] = []
+        self.printed: list[str] = []
         self.driver_hangs = 0  # errno of work that waits for NVIDIA's driver
         self.next_group = 100
 
@@ -163,9 +162,9 @@ class FakeHost(System):
             raise refusal(self.driver_hangs)
         return json.loads(json.dumps(work()))
 
-    def kernel_log(self) -> Iterator[LogRecord]:
+    def kernel_log(self) -> Sequence[str]:
         self._readable("/dev/kmsg")
-        return iter(self.printed)
+        return self.printed
 
     def nvml(self) -> Any:
         return self.library

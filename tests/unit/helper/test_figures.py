@@ -23,8 +23,6 @@ from tests.unit.helper.nvml_figures import (
     MeasuringNvml,
 )
 from vgpumgr.helper.figure_table import GPU_FIGURES, INSTANCE_FIGURES, VGPU_FIGURES
-from vgpumgr.helper.kernel_log import LogRecord, record
-from vgpumgr.helper.system import System
 
 OTHER = "0000:42:00.0"
 MDEV = "6f2f2e1c-3f7e-4d39-9ac4-0a5a2f6c2c11"
@@ -502,13 +500,17 @@ def test_a_lost_gpu_is_not_answered_for_and_hides_none_of_the_others(host: Measu
     assert (well["answered"], well["figures"]["temperature_gpu_c"]) == (True, 61)
 
 
-def xid(number: int, at: float, code: int, slot: str = "0000:41:00") -> LogRecord:
-    text = f"NVRM: Xid (PCI:{slot}): {code}, pid='<unknown>', name=<unknown>"
-    return LogRecord(number, at, text)
+def printed(number: int, at: float, text: str, priority: int = 4) -> str:
+    """A record as ``/dev/kmsg`` gives it."""
+    return f"{priority},{number},{at * 1e6:.0f},-;{text}\n SUBSYSTEM=pci\n"
+
+
+def xid(number: int, at: float, code: int, slot: str = "PCI:0000:41:00") -> str:
+    return printed(number, at, f"NVRM: Xid ({slot}): {code}, pid='<unknown>', name=<unknown>")
 
 
 def test_xids_are_counted_by_code_with_the_time_of_the_last(host: MeasuredHost) -> None:
-    other = LogRecord(5, 12.0, "other words")
+    other = printed(5, 12.0, "other words")
     host.printed = [xid(3, 10.0, 31), xid(4, 11.5, 31), other, xid(9, 20.0, 79)]
     found = host.read_gpu()
     assert found["xids"] == {"31": 2, "79": 1}
@@ -528,7 +530,7 @@ def test_what_the_log_has_forgotten_stays_counted_and_nothing_is_counted_twice(
 def test_an_xid_is_its_own_gpus_alone(host: MeasuredHost) -> None:
     host.add_function(OTHER, kind="030200", driver="nvidia")
     host.fake.gpus[OTHER] = Measured(OTHER)
-    host.printed = [xid(3, 10.0, 31, "0000:42:00"), xid(4, 10.0, 13, "0000:41:00.0")]
+    host.printed = [xid(3, 10.0, 31, "PCI:0000:42:00"), xid(4, 10.0, 13, "PCI:0000:41:00 GPU-I:05")]
     assert [each["xids"] for each in done(host, "figures")["gpus"]] == [{"13": 1}, {"31": 1}]
 
 
@@ -555,17 +557,20 @@ def test_counts_that_cannot_be_kept_are_told_all_the_same(host: MeasuredHost) ->
     assert host.read_gpu()["xids"] == {"31": 1}
 
 
-def test_a_record_of_the_kernels_log() -> None:
-    raw = b"4,1139,5140900,-;NVRM: Xid (PCI:0000:41:00): 79\n SUBSYSTEM=pci\n"
-    assert record(raw) == (1139, pytest.approx(5.1409), "NVRM: Xid (PCI:0000:41:00): 79")
-    assert record(b"no record") is None
-    assert record(b"4,x,1,-;words") is None
-
-
-@pytest.mark.root
-def test_the_kernels_log_of_this_machine_is_read_in_order() -> None:
-    numbers = [each.number for each in System().kernel_log()]
-    assert numbers == sorted(set(numbers))
+@pytest.mark.parametrize(
+    "record",
+    [
+        printed(3, 1.0, "NVRM: Xid (PCI:0000:41:00): 79", priority=12),
+        "no record at all",
+        printed(3, 1.0, "said NVRM: Xid (PCI:0000:41:00): 79"),
+        printed(3, 1.0, "NVRM: Xid (PCI:0000:41:00): 99999"),
+    ],
+)
+def test_what_a_process_wrote_or_is_no_xid_counts_for_nothing(
+    host: MeasuredHost, record: str
+) -> None:
+    host.printed = [record]
+    assert host.read_gpu()["xids"] == {}
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,14 @@ from vgpumgr.helper.system import System
 
 PATH = "/run/vgpumgr/xids.json"
 LOCK = "/run/vgpumgr/xids.lock"
-# ``NVRM: Xid (PCI:0000:41:00): 79, …``, with a function in some releases of the driver.
+# ``priority,sequence,microseconds,flags;text`` (Documentation/ABI/testing/dev-kmsg). What a process
+# wrote has a facility above 0 in its priority; the driver's lines have none.
+_RECORD = re.compile(r"(\d+),(\d+),(\d+),[^;]*;(.*)")
+_FACILITY, _MICRO = 8, 1e-6
+# ``NVRM: Xid (PCI:0000:41:00): 79, …``; a MIG GPU instance stands behind the address.
 _XID = re.compile(
-    r"NVRM: Xid \(PCI:([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): (\d{1,4})\b"
+    r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})"
+    r"(?:\.[0-7])?(?: GPU-I:\d+)?\): (\d{1,4})\b"
 )
 # A host that is made to log without end must not make us keep without end.
 _MOST_SLOTS, _MOST_CODES = 256, 256
@@ -55,14 +60,21 @@ def read(system: System) -> XidCounts:
         counts = _kept(system)
         before, booted = counts.next, _booted_at(system)
         for record in system.kernel_log():
-            if record.number >= counts.next:
-                counts.next = record.number + 1
-                found = _XID.search(record.text)
-                if found:
-                    counts.add(found.group(1).lower(), found.group(2), booted + record.at)
+            _count(counts, record, booted)
         if counts.next != before:
             _keep(system, counts)
         return counts
+
+
+def _count(counts: XidCounts, record: str, booted: float) -> None:
+    head = _RECORD.match(record)
+    if head is None or int(head.group(2)) < counts.next:
+        return
+    counts.next = int(head.group(2)) + 1
+    found = _XID.match(head.group(4)) if int(head.group(1)) < _FACILITY else None
+    if found:
+        at = booted + int(head.group(3)) * _MICRO
+        counts.add(found.group(1).lower(), found.group(2), at)
 
 
 def _booted_at(system: System) -> float:

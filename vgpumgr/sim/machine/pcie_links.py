@@ -1,4 +1,4 @@
-"""The PCIe link of a simulated GPU in sysfs (Linux 6.12 drivers/pci/pci-sysfs.c)."""
+"""Speed and errors of a simulated GPU's PCIe link (Linux 6.12 drivers/pci/pci-sysfs.c)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ _GENERATIONS = {"maxwell": 3, "pascal": 3, "volta": 3, "turing": 3, "hopper": 5,
 _OTHERS = 4
 # An idle GPU for displays lowers its link; what counts is the link of one that works.
 _ASLEEP = 0.02
-_WIDTH = 16
 _AER = {"correctable": "COR", "nonfatal": "NONFATAL", "fatal": "FATAL"}
 
 
 def show_link(tree: FileTree, function: Function, activity: GpuActivity | None) -> None:
-    """Put the link's files, and the kernel's counts of its errors."""
+    """Put the files of its speed, and the kernel's counts of its errors."""
     at = function.path
     best = _GENERATIONS.get(activity.gpu.model.arch, _OTHERS) if activity else _OTHERS
 
@@ -27,13 +26,8 @@ def show_link(tree: FileTree, function: Function, activity: GpuActivity | None) 
         rests = activity is not None and not activity.has_hbm and activity.share() < _ASLEEP
         return f"{_SPEEDS[1 if rests else best]}\n"
 
-    def width() -> str:
-        return "63\n" if function.lost else f"{function.link_width or _WIDTH}\n"
-
     tree.file(f"{at}/current_link_speed", speed)
-    tree.file(f"{at}/current_link_width", width)
     tree.text(f"{at}/max_link_speed", f"{_SPEEDS[best]}\n")
-    tree.text(f"{at}/max_link_width", f"{_WIDTH}\n")
     for kind, word in _AER.items():
         text = f"Undefined 0\nTOTAL_ERR_{word} 0\n"
         tree.text(f"{at}/aer_dev_{kind}", text)

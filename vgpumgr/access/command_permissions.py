@@ -141,6 +141,7 @@ OPEN_COMMANDS = frozenset(
     {
         *("auth roles", "auth whoami", "auth test", "auth session list", "auth session end"),
         *("schema", "completion", "layout import"),
+        *("metrics rules", "metrics dashboards"),
         *("login", "logout"),
         *("context add", "context list", "context use", "context remove"),
     }

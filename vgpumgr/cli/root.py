@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": ("simulate:simulate", "Simulate added or lost hosts, VMs and requests."),
     "capacity": ("capacity:capacity", "What still fits, per profile."),
     "map": ("map:map_", "Draw every GPU's occupancy."),
-    "metrics": ("metrics:metrics", "Series for Prometheus: show."),
+    "metrics": ("metrics:metrics", "Series for Prometheus: show, rules, dashboards."),
     "top": ("top:top", "Show what GPUs and VMs measure now."),
     "host": ("host:host", "Hosts: add, list, show, probe, trust, cordon, remove."),
     "gpu": ("gpu:gpu", "GPUs: list, show."),

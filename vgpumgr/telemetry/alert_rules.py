@@ -1,6 +1,6 @@
 """The rules for Prometheus: what is recorded, and what raises an alert; written out as one file.
 
-A gap of a scrape or two neither raises an alert nor ends one: gauges are looked at over two
+A gap of a scrape or two neither raises an alert nor ends one: values of now are looked at over two
 minutes. What is not told raises nothing, but for silence itself.
 """
 
@@ -37,7 +37,7 @@ class Recorded(NamedTuple):
 
 
 def lately(series: str) -> str:
-    """The newest value of a gauge, of the last two minutes."""
+    """The newest value of the last two minutes."""
     name, brace, labels = series.partition("{")
     return f"last_over_time({name}{brace}{labels}[2m])"
 

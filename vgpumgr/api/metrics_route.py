@@ -10,10 +10,9 @@ from vgpumgr.access.permission import Permission
 from vgpumgr.api.service import Service
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.metrics import newest_series
+from vgpumgr.helper.series_text import MEDIA_TYPE
 
 PATH = "/metrics"
-# Of Prometheus' text format (its documentation, exposition formats).
-_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def add_metrics_route(api: FastAPI, service: Service) -> None:
@@ -33,4 +32,4 @@ def add_metrics_route(api: FastAPI, service: Service) -> None:
             service.admitted(request, Permission.METRICS_READ, changes=False)
             return newest_series(CallContext(app=service.app))
 
-        return Response(await to_thread.run_sync(read), media_type=_MEDIA_TYPE)
+        return Response(await to_thread.run_sync(read), media_type=MEDIA_TYPE)

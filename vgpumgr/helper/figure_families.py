@@ -15,6 +15,18 @@ class Family(NamedTuple):
     help: str
 
 
+GPU_INFO_FAMILY = Family("vgpumgr_gpu_info", GAUGE, "A GPU; always 1.")
+VGPU_INFO_FAMILY = Family(
+    "vgpumgr_vgpu_info", GAUGE, "A vGPU, MIG-backed vGPU, VF or whole GPU of a VM; always 1."
+)
+UP_FAMILY = Family("vgpumgr_host_up", GAUGE, "1: the host told its figures.")
+HUNG_FAMILY = Family(
+    "vgpumgr_host_probe_hung", GAUGE, "1: its driver, or the host, did not answer in time."
+)
+DURATION_FAMILY = Family(
+    "vgpumgr_host_probe_duration_seconds", GAUGE, "Time that its figures took to come."
+)
+
 GPU_FAMILIES = (
     Family("vgpumgr_gpu_utilization_ratio", GAUGE, "Share of time with work on the GPU."),
     Family(

@@ -9,11 +9,16 @@ from typing import NamedTuple
 
 from vgpumgr.helper.figure_families import (
     COUNTER,
+    DURATION_FAMILY,
     GAUGE,
     GPU_FAMILIES,
+    GPU_INFO_FAMILY,
+    HUNG_FAMILY,
     INSTANCE_FAMILIES,
     LAST_XID_FAMILY,
+    UP_FAMILY,
     VGPU_FAMILIES,
+    VGPU_INFO_FAMILY,
     XID_FAMILY,
     Family,
 )
@@ -50,15 +55,16 @@ def _known(number: int, name: str, help: str, source: str, *labels: str) -> Cont
 
 
 _GPU_INFO = ("pci", "model", "serial", "driver", "vbios", "mode", "framework", "numa", "rack")
+_VGPU_INFO = ("vm", "tenant", "pool", "profile", "allocation", "gi", "domain")
 _HOST_ROW = (
-    Family("vgpumgr_host_up", GAUGE, "1: the host told its figures."),
+    UP_FAMILY,
     Family("vgpumgr_host_probe_age_seconds", GAUGE, "Time since the last probe that answered."),
-    Family("vgpumgr_host_probe_duration_seconds", GAUGE, "Time that its figures took to come."),
-    Family("vgpumgr_host_probe_hung", GAUGE, "1: its driver, or the host, did not answer in time."),
+    DURATION_FAMILY,
+    HUNG_FAMILY,
 )
 
 CONTRACT = (
-    _known(1, "gpu_info", "A GPU; always 1.", "ledger, NVML", *OF_GPU, *_GPU_INFO),
+    ContractRow(1, (GPU_INFO_FAMILY,), (*OF_GPU, *_GPU_INFO), "ledger, NVML"),
     _measured(2, "gpu_utilization_ratio", "nvmlDeviceGetUtilizationRates"),
     _measured(3, "gpu_memory_copy_utilization_ratio", "nvmlDeviceGetUtilizationRates"),
     _measured(4, "gpu_encoder_utilization_ratio", "nvmlDeviceGetEncoderUtilization"),
@@ -102,10 +108,7 @@ CONTRACT = (
     _measured(33, "gpu_pcie_link", "sysfs, current_link_* and max_link_*", "what", "of"),
     _measured(34, "gpu_nvlink_errors_total", "fields 160 to 163, else 45, 52, 59, 215", "kind"),
     _measured(35, "gpu_nvlink_bytes_total", "fields 202, 204", "direction"),
-    _known(
-        *(36, "vgpu_info", "A vGPU, MIG-backed vGPU, VF or whole GPU of a VM; always 1."),
-        *("ledger", *OF_VGPU, "vm", "tenant", "pool", "profile", "allocation", "gi", "domain"),
-    ),
+    ContractRow(36, (VGPU_INFO_FAMILY,), (*OF_VGPU, *_VGPU_INFO), "ledger"),
     _measured(
         *(37, "vgpu_utilization_ratio", "nvmlDeviceGetVgpuInstancesUtilizationInfo", "engine"),
     ),

@@ -1,44 +1,15 @@
-"""Prometheus' text format, written by ourselves: the text of a series' labels is made once.
-
-Source: Prometheus documentation, exposition formats, text format 0.0.4.
-"""
+"""All series in Prometheus' text format, family by family."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
+from vgpumgr.helper.series_text import family_text, head_text, label_text, value_text
 from vgpumgr.telemetry.contract import FAMILIES, HISTOGRAM, ORDER
 
-Labels = Mapping[str, str]
-_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
-_HEADS = {
-    each.name: f"# HELP {each.name} {each.help}\n# TYPE {each.name} {each.kind}\n"
-    for each in FAMILIES
-}
+_HEADS = {each.name: family_text(each) for each in FAMILIES}
 _HISTOGRAMS = frozenset(each.name for each in FAMILIES if each.kind == HISTOGRAM)
-
-
-def label_text(labels: Labels) -> str:
-    """``host="h1",gpu="0"``: what text a host or a user has chosen stays inside its quotes."""
-    return ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels.items())
-
-
-def head_text(name: str, *labels: str) -> str:
-    """All of a line that comes before its value, from texts of labels that are not empty."""
-    inside = ",".join(filter(None, labels))
-    return f"{name}{{{inside}}} " if inside else f"{name} "
-
-
-def value_text(value: float) -> str:
-    """A value; whole numbers as they are."""
-    if isinstance(value, int):
-        return str(value)
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
 
 
 class Exposition:

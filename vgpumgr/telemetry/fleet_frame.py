@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.helper.series_text import head_text, label_text
 from vgpumgr.model.desktop import DesktopRecord, PoolRecord
 from vgpumgr.model.gpu import Framework, GpuHealth, GpuInstance, GpuRecord, GpuState
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.pool import PoolKind
 from vgpumgr.model.vm import Allocation, VmRecord
-from vgpumgr.telemetry.exposition import head_text, label_text
 
 MIB = 1 << 20
 RACK = "rack"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from vgpumgr.helper.series_text import label_text
 from vgpumgr.model.desktop import DesktopRecord, DesktopState, PoolRecord
 from vgpumgr.model.host_sample import HostSample
 from vgpumgr.model.vm import Allocation, VmRecord
-from vgpumgr.telemetry.exposition import Exposition, label_text
+from vgpumgr.telemetry.exposition import Exposition
 from vgpumgr.telemetry.fleet_frame import GpuFrame, HostFrame
 
 _MILLI = 1000

@@ -5,19 +5,20 @@ A figure that was not told has no series; a GPU that a guest has tells what the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from vgpumgr.helper.figure_families import LAST_XID_FAMILY, XID_FAMILY, XIDS_FROM_ZERO
+from vgpumgr.helper.figure_families import LAST_XID_FAMILY, XID_FAMILY
 from vgpumgr.helper.figure_table import (
-    AER_FIGURES,
     GPU_FIGURES,
     INSTANCE_FIGURES,
     VGPU_FIGURES,
     Figure,
 )
+from vgpumgr.helper.host_series import xid_counts
+from vgpumgr.helper.series_text import BaseUnit, label_text, value_text
 from vgpumgr.model.gpu_figures import Figures, GpuFigures, InstanceFigures, VgpuFigures
 from vgpumgr.model.host_sample import HostSample
-from vgpumgr.telemetry.exposition import Exposition, label_text, value_text
+from vgpumgr.telemetry.exposition import Exposition
 from vgpumgr.telemetry.fleet_frame import (
     HEALTH_STATES,
     MIB,
@@ -27,30 +28,20 @@ from vgpumgr.telemetry.fleet_frame import (
     PartFrame,
 )
 
-# Codes of one GPU that have series: those from zero, and the most frequent others.
-MOST_XIDS = 16
 _STATES = {state: label_text({"state": state}) for state in HEALTH_STATES}
-_ZEROES = dict.fromkeys(map(str, XIDS_FROM_ZERO), 0)
 
 
 class _Column:
     """A figure's lines, and how its value is written."""
 
-    __slots__ = ("divisor", "factor", "family", "labels", "lines", "name")
+    __slots__ = ("family", "labels", "lines", "name", "unit")
 
     def __init__(self, out: Exposition, figure: Figure) -> None:
         self.name = figure.name
         self.family = figure.family
         self.labels = label_text(dict(figure.labels))
         self.lines = out.lines(figure.family)
-        self.divisor = round(1 / figure.scale) if figure.scale < 1 else 1
-        self.factor = round(figure.scale) if figure.scale > 1 else 1
-
-    def value(self, figure: int) -> str:
-        """A figure in the base unit: 87 percent are 0.87, and no sum of fractions of it."""
-        if self.divisor == 1:
-            return str(figure * self.factor)
-        return value_text(figure / self.divisor)
+        self.unit = BaseUnit(figure.scale)
 
 
 class MeasuredSeries:
@@ -115,7 +106,7 @@ class MeasuredSeries:
         errors of PCIe instead.
         """
         lines = self._out.lines(XID_FAMILY.name)
-        for code, count in _xids(told):
+        for code, count in xid_counts(told.xids, told.driver, told.figures):
             lines.append(f"{gpu.heads[XID_FAMILY.name, _xid_label(code)]}{count}")
         if told.last_xid is not None:
             name = LAST_XID_FAMILY.name
@@ -127,19 +118,7 @@ def _write(columns: Sequence[_Column], heads: HeadTexts, figures: Figures) -> No
     for column in columns:
         figure = figures.get(column.name)
         if figure is not None:
-            column.lines.append(heads[column.family, column.labels] + column.value(figure))
-
-
-def _xids(told: GpuFigures) -> Iterator[tuple[str, int]]:
-    if told.xids is None:
-        for name in AER_FIGURES:
-            if name in told.figures and not told.answered and told.driver != "nvidia":
-                yield name.replace("_", "-"), told.figures[name]
-        return
-    counts = _ZEROES | dict(told.xids)
-    others = sorted(counts.keys() - _ZEROES.keys(), key=lambda code: (-counts[code], int(code)))
-    for code in (*_ZEROES, *others[: MOST_XIDS - len(_ZEROES)]):
-        yield code, counts[code]
+            column.lines.append(heads[column.family, column.labels] + column.unit.text(figure))
 
 
 _xid_labels: dict[str, str] = {}

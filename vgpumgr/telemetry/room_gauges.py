@@ -15,10 +15,11 @@ from vgpumgr.engine.capacity.relayout_capacity import creatable
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.pools import pool_reading
+from vgpumgr.helper.series_text import label_text
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.placement.fleet_room import FleetRoom
-from vgpumgr.telemetry.exposition import Exposition, label_text
+from vgpumgr.telemetry.exposition import Exposition
 from vgpumgr.telemetry.fleet_frame import MIB, HostFrame
 
 ROOM_EVERY_S, FRAGMENTATION_EVERY_S = 60.0, 600.0

@@ -9,10 +9,11 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from vgpumgr.helper.series_text import label_text
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.operation import OperationRecord, OperationState
 from vgpumgr.model.vm import VmRecord
-from vgpumgr.telemetry.exposition import Exposition, label_text
+from vgpumgr.telemetry.exposition import Exposition
 from vgpumgr.telemetry.fleet_frame import HostFrame
 from vgpumgr.telemetry.ledger_gauges import fraction_of
 

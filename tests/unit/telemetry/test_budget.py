@@ -10,6 +10,7 @@ import pytest
 from tests.unit.telemetry.world import GPU, Fleet, Read, made
 from vgpumgr.helper.figure_families import XIDS_FROM_ZERO
 from vgpumgr.helper.figure_table import GPU_FIGURES, INSTANCE_FIGURES, VGPU_FIGURES, Figure
+from vgpumgr.helper.host_series import MOST_XIDS
 from vgpumgr.telemetry.contract import (
     GPU_BUDGET,
     GPU_BUDGET_OF_ALL,
@@ -18,7 +19,6 @@ from vgpumgr.telemetry.contract import (
     VGPU_BUDGET_OF_ALL,
 )
 from vgpumgr.telemetry.fleet_frame import HEALTH_STATES
-from vgpumgr.telemetry.measured_series import MOST_XIDS
 from vgpumgr.telemetry.room_gauges import MOST_PROFILES
 
 # Info, allocated and stranded memory, the risk, when the last Xid was.

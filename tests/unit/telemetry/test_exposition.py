@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from vgpumgr.helper.series_text import head_text, label_text, value_text
 from vgpumgr.telemetry.contract import FAMILIES
-from vgpumgr.telemetry.exposition import Exposition, head_text, label_text, value_text
+from vgpumgr.telemetry.exposition import Exposition
 
 NAMES = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 

@@ -41,7 +41,7 @@ from vgpumgr.catalog.sriov_gpus import (
     vf_memory_mib,
     vf_profile,
 )
-from vgpumgr.catalog.xid import Xid, xid
+from vgpumgr.catalog.xid import RecoveryAction, Xid, recovery_actions, xid, xid_class, xids
 
 __all__ = [
     "Board",
@@ -51,6 +51,7 @@ __all__ = [
     "GiProfile",
     "Limits",
     "MigBoard",
+    "RecoveryAction",
     "SriovBoard",
     "VgpuType",
     "Xid",
@@ -74,6 +75,7 @@ __all__ = [
     "placement_size",
     "placement_slots",
     "profiles",
+    "recovery_actions",
     "same_size_ids",
     "slice_slots",
     "slot_mib",
@@ -86,4 +88,6 @@ __all__ = [
     "vf_profile",
     "whole_instance_type",
     "xid",
+    "xid_class",
+    "xids",
 ]

@@ -2,63 +2,107 @@
 
 from __future__ import annotations
 
+import pynvml
 import pytest
 
 from vgpumgr import catalog
 from vgpumgr.catalog.shipped_tables import table
+from vgpumgr.model.health import ActionClass
 
 
-def listed() -> list[catalog.Xid]:
-    found = [catalog.xid(row["xid"]) for row in table("xid")["xids"]]
-    return [each for each in found if each is not None]
+def known(number: int) -> catalog.Xid:
+    found = catalog.xid(number)
+    assert found is not None
+    return found
 
 
 def test_every_row_is_looked_up() -> None:
-    assert [each.number for each in listed()] == [row["xid"] for row in table("xid")["xids"]]
-    assert all(each.name and each.source for each in listed())
+    listed = catalog.xids()
+    assert [each.number for each in listed] == [row["xid"] for row in table("xid")["xids"]]
+    assert [each.number for each in listed] == list(range(1, 177))
+    assert all(each.name and each.source for each in listed)
     assert catalog.xid(0) is None
     assert catalog.xid(9999) is None
 
 
+def test_every_class_and_action_of_the_table_is_used_and_told() -> None:
+    rows = table("xid")
+    used = {each.action_class for each in catalog.xids()}
+    assert used <= set(map(ActionClass, rows["classes"]))
+    assert set(map(ActionClass, rows["classes"])) | {ActionClass.LOST} == set(ActionClass)
+    assert {each.action for each in catalog.xids()} - {None} == set(rows["actions"])
+
+
 def test_a_gpu_off_the_bus_needs_the_host_restarted() -> None:
-    found = catalog.xid(79)
-    assert found is not None
-    assert (found.needs_host_restart, found.needs_reset, found.drain) == (True, False, True)
+    found = known(79)
     assert (found.severity, found.action) == ("fatal", "RESTART_HOST")
-    assert {each.number for each in listed() if each.needs_host_restart} == {79}
+    assert classed(ActionClass.RESTART_HOST) == {79}
+
+
+def classed(wanted: ActionClass) -> set[int]:
+    return {each.number for each in catalog.xids() if each.action_class is wanted}
 
 
 def test_those_that_a_reset_cures() -> None:
-    assert {each.number for each in listed() if each.needs_reset} == {
-        *(46, 48, 62, 63, 64, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158, 160, 162),
-        *(171, 172),
+    """171 and 172 say of which memory a 48 is; 162 asks for nothing in NVIDIA's own catalogue."""
+    assert classed(ActionClass.RESET) == {
+        *(46, 48, 62, 64, 74, 95, 109, 110, 119, 120, 136, 140, 143, 155, 156, 158, 171, 172),
     }
+    assert classed(ActionClass.RESET_WHEN_IDLE) == {63, 94, 121, 160}
 
 
 @pytest.mark.parametrize("number", [63, 160])
 def test_memory_that_is_marked_for_repair_waits_for_a_reset_and_works_on(number: int) -> None:
     """As NVIDIA's memory-error page has it: 160 is no reason to restart the host."""
-    found = catalog.xid(number)
-    assert found is not None
+    found = known(number)
     assert (found.severity, found.action) == ("nonfatal", "RESET_WHEN_IDLE")
-    assert (found.needs_reset, found.needs_host_restart, found.drain) == (True, False, False)
     assert "docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt" in found.source
 
 
 @pytest.mark.parametrize("number", [171, 172])
 def test_uncorrectable_dram_and_sram_are_what_48_is(number: int) -> None:
-    found, beside = catalog.xid(number), catalog.xid(48)
-    assert found is not None and beside is not None
-    assert (found.severity, found.action) == (beside.severity, beside.action)
-    assert (found.needs_reset, found.drain) == (beside.needs_reset, beside.drain)
+    found, dbe = known(number), known(48)
+    assert (found.severity, found.action_class) == (dbe.severity, dbe.action_class)
 
 
-def test_what_is_known_by_name_only_is_unknown_not_harmless() -> None:
-    found = catalog.xid(167)
-    assert found is not None
-    assert (found.name, found.severity, found.action) == ("PCIE_FATAL_TIMEOUT", None, None)
-    assert (found.needs_reset, found.needs_host_restart, found.drain) == (None, None, None)
-    assert not found.verified
+def test_what_guests_do_wrong_is_theirs() -> None:
+    assert {known(each).action_class for each in (13, 31, 43, 69, 151)} == {
+        ActionClass.GUEST,
+        ActionClass.NONE,
+    }
+
+
+@pytest.mark.parametrize("number", [167, 173, 176, 177, 9999])
+def test_what_is_known_by_name_only_is_unknown_not_harmless(number: int) -> None:
+    assert catalog.xid_class(number) is ActionClass.UNKNOWN
+    assert ActionClass.UNKNOWN.rank > ActionClass.FOLLOW.rank
+
+
+def test_what_no_driver_reports_any_more_is_marked() -> None:
+    unused = {each.number for each in catalog.xids() if each.unused}
+    assert {1, 30, 61, 91, 125} <= unused
+    assert not unused & {8, 31, 48, 62, 63, 79, 92, 94, 119, 142, 154}
+
+
+def test_each_recovery_action_has_its_class() -> None:
+    found = catalog.recovery_actions()
+    assert sorted(found) == list(range(8))
+    assert [found[each].action_class for each in range(8)] == [
+        ActionClass.NONE,
+        ActionClass.RESET,
+        ActionClass.RESTART_HOST,
+        ActionClass.CHECK,
+        ActionClass.RESET,
+        ActionClass.CHECK,
+        ActionClass.RESTART_HOST,
+        ActionClass.RESTART_HOST,
+    ]
+    assert all(each.source for each in found.values())
+
+
+def test_the_numbers_of_recovery_actions_are_those_of_nvml() -> None:
+    for each in catalog.recovery_actions().values():
+        assert getattr(pynvml, f"NVML_GPU_RECOVERY_ACTION_{each.name}") == each.number
 
 
 def test_the_drivers_limits() -> None:

@@ -9,6 +9,7 @@ from enum import IntEnum
 
 from vgpumgr import catalog
 from vgpumgr.catalog import Board
+from vgpumgr.model.health import ActionClass
 
 _ON, _OFF = "1", "0"
 
@@ -82,12 +83,12 @@ class Health:
 
     def xid(self, number: int) -> str:
         """Take note of an Xid; its line in the kernel log. 79: the GPU is lost."""
-        known = catalog.xid(number)
-        if known is not None and known.needs_host_restart:
+        known, asks = catalog.xid(number), catalog.xid_class(number)
+        if asks is ActionClass.RESTART_HOST:
             self.recovery = Recovery.NODE_REBOOT
         elif number == ROW_REMAP_RECORDED:
             self.rows.pending = True
-        elif known is not None and known.needs_reset and known.drain:
+        elif asks is ActionClass.RESET:
             self.recovery = max(self.recovery, Recovery.GPU_RESET)
         self.lost = self.lost or number == FELL_OFF_THE_BUS
         self.xids.append(number)

@@ -239,6 +239,13 @@ def lift(app: App) -> None:
             app.engine.lift(gpu.id)
 
 
+def reset_gpus(app: App) -> None:
+    """``vgpumgr gpu reset`` for each GPU that takes no VM."""
+    for gpu in app.ledger.gpus():
+        if gpu.state is GpuState.QUARANTINED or not gpu.health.state.takes_vms:
+            app.engine.reset_gpu(gpu.id).raise_for_failure()
+
+
 def undo(app: App) -> None:
     """``vgpumgr operation undo`` for what is open."""
     for operation in app.ledger.operations(open_only=True):

@@ -89,6 +89,7 @@ COMMAND_PERMISSIONS: Mapping[str, Needs] = MappingProxyType(
         "host upgrade": Needs.HOST_WRITE,
         "doctor": Needs.HOST_PROBE,
         "drift": Needs.DRIFT_READ,
+        "gpu reset": Needs.HEAL_APPLY,
         "heal": Needs.HEAL_APPLY,
         "adopt": Needs.HEAL_APPLY,
         "operation list": Needs.OPERATION_READ,

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from vgpumgr.access.redaction import IN_USE
 from vgpumgr.model.gpu import GpuRecord
+from vgpumgr.model.health import HealthRecord
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.image import ImageRecord
 from vgpumgr.model.supply import Usage
@@ -63,8 +64,10 @@ def _facts(facts: HostFacts, own_vms: Collection[str]) -> HostFacts:
 
 
 def gpu_for_tenant(record: GpuRecord) -> GpuRecord:
-    """A GPU without why it is out of use: that may name whose VM it refused."""
-    return replace(record, state_why="")
+    """A GPU without why it is out of use: that may name whose VM it refused, and what Xids report
+    names processes.
+    """
+    return replace(record, state_why="", health=HealthRecord(state=record.health.state))
 
 
 def usage_within(usage: Usage, vms: Collection[str]) -> Usage:

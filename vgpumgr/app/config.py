@@ -2,101 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from vgpumgr.app.setting_files import MIX, home, setting_sources
+from vgpumgr.health.health_policy import (
+    DEFAULT_ACTIONS,
+    Actions,
+    HealthMode,
+    HealthPolicy,
+    parse_actions,
+)
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.formats import parse_bytes
+from vgpumgr.model.health import ActionClass
 from vgpumgr.model.vm import DEFAULT_POLICY, PlacementPolicy
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
 
     Network = IPv4Network | IPv6Network
-
-SYSTEM_FILE = Path("/etc/vgpumgr/config.yaml")
-LOCAL_FILE = Path("vgpumgr.yaml")
-MAX_BYTES = 64 * 1024
-# The one setting that is not a text or number.
-MIX = "mix"
-
-
-def setting_sources(
-    environ: Mapping[str, str], folder: Path, names: Collection[str]
-) -> list[tuple[str, Mapping[str, str]]]:
-    """Settings as text, the strongest last, each source by its name; ``names`` are those known."""
-    user = Path(environ.get("XDG_CONFIG_HOME") or home(environ) / ".config")
-    files = [SYSTEM_FILE, user / "vgpumgr" / "config.yaml"]
-    local = folder / LOCAL_FILE
-    if _trusted(local):
-        files.append(local)
-    found = [(str(path), _read(path)) for path in files if path.is_file()]
-    prefix = "VGPUMGR_"
-    env = {
-        key.removeprefix(prefix).lower(): value
-        for key, value in environ.items()
-        if key.startswith(prefix) and key.removeprefix(prefix).lower() in names
-    }
-    if MIX in env:
-        env[MIX] = f"{MIX}: {env[MIX]}"
-    return [*found, ("the environment", env)]
-
-
-def home(environ: Mapping[str, str]) -> Path:
-    """The user's home folder."""
-    return Path(environ.get("HOME") or "/root")
-
-
-def _trusted(path: Path) -> bool:
-    """A config in the working folder counts only if ours and not writable by others."""
-    try:
-        status = path.stat()
-    except OSError:
-        return False
-    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-
-
-def _read(path: Path) -> dict[str, str]:
-    import yaml
-
-    try:
-        with path.open("rb") as file:
-            text = file.read(MAX_BYTES + 1)
-        data = yaml.safe_load(text) if len(text) <= MAX_BYTES else None
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read", why=str(error)) from error
-    if len(text) > MAX_BYTES:
-        raise UsageError(f"{path} is larger than {MAX_BYTES // 1024} KiB")
-    if not isinstance(data, dict | None):
-        raise UsageError(f"{path} is not a mapping of settings")
-    if data and MIX in data:
-        data[MIX] = text.decode()  # the reader of it says what is wrong, and where
-    data = _flat(data or {})
-    for key, value in data.items():
-        if not isinstance(value, str | int | float):
-            raise UsageError(f"{path}: {key}: is not a text or number")
-    return {str(key): str(value) for key, value in data.items()}
-
-
-def _flat(data: Mapping[object, object], before: str = "") -> dict[str, object]:
-    """``defrag: {threshold: 30%}`` is ``defrag_threshold: 30%``, ``defrag: automatic`` its mode."""
-    found: dict[str, object] = {}
-    for key, value in data.items():
-        name = f"{before}{key}"
-        if name == "defrag" and isinstance(value, str):
-            found["defrag_mode"] = value
-        elif isinstance(value, dict) and value:
-            found |= _flat(value, f"{name}_")
-        else:
-            found[name] = value
-    return found
-
 
 MAX_NUMBER = 1e6
 DEFAULT_LANES = 32
@@ -156,6 +85,8 @@ class Config:
     the part of a client certificate that names its user (empty: certificates log in no user).
     Receivers of webhooks are in ``webhook_networks``; (): anywhere but on this machine, in
     link-local networks and at metadata services.
+    ``health_actions`` is what `serve` does about GPUs by what they ask for, and ``health_mode``
+    whether it does it or says so.
     """
 
     ledger: str
@@ -194,6 +125,13 @@ class Config:
     auth_certificate_user: str = ""
     access_keep: float = ACCESS_KEEP_S
     webhook_networks: tuple[Network, ...] = ()
+    health_mode: HealthMode = HealthMode.DRY_RUN
+    health_actions: Mapping[ActionClass, Actions] = field(default_factory=lambda: DEFAULT_ACTIONS)
+
+    @property
+    def health(self) -> HealthPolicy:
+        """What `serve` does about GPUs."""
+        return HealthPolicy(mode=self.health_mode, actions=self.health_actions)
 
     @property
     def keys_dir(self) -> Path:
@@ -279,7 +217,29 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
         auth_certificate_user=_certificate_user(settings),
         access_keep=_span(settings, "access_keep", ACCESS_KEEP_S),
         webhook_networks=_networks(settings, "webhook_networks"),
+        health_mode=_health_mode(settings),
+        health_actions=_health_actions(settings),
     )
+
+
+def _health_mode(settings: Mapping[str, _Setting]) -> HealthMode:
+    setting = settings.get("health_mode")
+    if setting is None:
+        return HealthMode.DRY_RUN
+    if setting.text not in list(HealthMode):
+        setting.refuse("health_mode", "is not a mode", next=" or ".join(HealthMode))
+    return HealthMode(setting.text)
+
+
+def _health_actions(settings: Mapping[str, _Setting]) -> Mapping[ActionClass, Actions]:
+    setting = settings.get("health_actions")
+    if setting is None:
+        return DEFAULT_ACTIONS
+    try:
+        return parse_actions(setting.text)
+    except ValueError as error:
+        example = "health_actions: reset=drain+reset"
+        setting.refuse("health_actions", f"is not understood: {error}", next=example)
 
 
 def _issuer(settings: Mapping[str, _Setting]) -> str:

@@ -178,6 +178,7 @@ class ControllerProcess:
                     most_fragmented=self._config.defrag_threshold,
                     evacuates=self._config.evacuate is Unasked.AUTOMATIC,
                     defrags=self._config.defrag_mode is Unasked.AUTOMATIC,
+                    health=self._config.health,
                 )
 
     @contextmanager

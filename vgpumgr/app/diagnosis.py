@@ -23,6 +23,7 @@ from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.examination import CheckOutcome, Examination, Finding, HostSetup
 from vgpumgr.model.formats import counted
 from vgpumgr.model.gpu import GpuState
+from vgpumgr.model.health import HealthState
 from vgpumgr.model.host import HostFacts, HostRecord, Membership, UnknownPart
 from vgpumgr.model.ports import Clock, Host
 from vgpumgr.model.vm import VmState
@@ -223,6 +224,15 @@ def _gpus(app: App) -> Iterator[Finding]:
                 mark=CheckOutcome.BAD,
                 text=f"{gpu.facts.model} {gpu.facts.device} on {gpu.host} is "
                 f"{gpu.facts.health}{detail}",
+                next=f"vgpumgr gpu show {gpu.id}",
+            )
+        elif gpu.health.state is not HealthState.HEALTHY:
+            takes = gpu.health.state.takes_vms
+            yield Finding(
+                check=f"gpu {gpu.id}",
+                mark=CheckOutcome.WARN if takes else CheckOutcome.BAD,
+                text=f"{gpu.facts.model} {gpu.facts.device} on {gpu.host} is "
+                f"{gpu.health.state}: {gpu.health.why}",
                 next=f"vgpumgr gpu show {gpu.id}",
             )
         doubt = catalog.contradiction(gpu.facts)

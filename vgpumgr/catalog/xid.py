@@ -15,8 +15,9 @@ from vgpumgr.model.health import ActionClass
 class Xid:
     """One Xid. ``severity`` is ``fatal`` or ``nonfatal``, ``action`` NVIDIA's word (``RESET_GPU``).
 
-    None: no source says. ``unused``: NVIDIA says that no driver reports it any more. ``note`` is
-    what its name does not tell. Where NVML tells a recovery action, that wins over any Xid.
+    None: no source says. ``unused``: NVIDIA says that no driver reports it any more. ``linked`` is
+    the driver branch from which on NVML's recovery action follows it, and wins over what it says
+    itself; None: none does. ``note`` is what its name does not tell.
     """
 
     number: int
@@ -25,6 +26,7 @@ class Xid:
     action: str | None
     action_class: ActionClass
     unused: bool
+    linked: int | None
     note: str
     source: str
     verified: bool
@@ -93,6 +95,7 @@ def _xid(row: dict[str, Any]) -> Xid:
             row.get("class") or table("xid")["actions"][row["action"]]["class"]
         ),
         unused=row.get("unused", False),
+        linked=row.get("linked"),
         note=row.get("note", ""),
         source=sources("xid", row["source"]),
         verified=row["verified"],

@@ -13,7 +13,9 @@ from vgpumgr.access.tenant_view import gpu_for_tenant, usage_within
 from vgpumgr.endpoints.host_looks import Look, look_item
 from vgpumgr.endpoints.layout_items import GoalItem, goal_item
 from vgpumgr.endpoints.refusal_items import Refusals, refusals_item
+from vgpumgr.endpoints.shapes import Time
 from vgpumgr.model.gpu import ComputeInstance, GpuFacts, GpuRecord
+from vgpumgr.model.health import Evidence
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.refusal import Refusal, of_place
 from vgpumgr.model.supply import GpuSupply, InstanceSupply, Usage
@@ -113,9 +115,26 @@ class ForeignPart(TypedDict):
     what: str
 
 
+class EvidenceItem(TypedDict):
+    """One thing that speaks against a GPU. ``asks`` is the class of what it asks for (``reset``);
+    ``standing``: it is read at each look, else it was reported ``count`` times from ``since`` to
+    ``last``.
+    """
+
+    signal: str
+    asks: str
+    text: str
+    standing: bool
+    since: Time
+    last: Time
+    count: int
+
+
 class GpuItem(Refusals, Look, PartitioningItem):
     """A GPU, as its host showed it at the last look. ``conflict`` is why its board is not what it
-    is said to be.
+    is said to be. ``condition`` is its health by all that is known (``healthy``, ``degraded``,
+    ``quarantined``, ``lost``), ``condition_why`` the most serious of its ``evidence``; ``xids``
+    are how often each Xid was reported.
     """
 
     name: str
@@ -134,6 +153,11 @@ class GpuItem(Refusals, Look, PartitioningItem):
     state_why: str
     health: str
     health_detail: str
+    condition: str
+    condition_why: str
+    condition_since: Time | None
+    evidence: list[EvidenceItem]
+    xids: dict[str, int]
     conflict: str
     ecc: bool | None
     units: int
@@ -210,6 +234,11 @@ def gpu_item(seen: SeenGpu, vms: Collection[str] | None = None, *, types: bool =
         **refusals_item(seen.refusals, vms),
         "health": str(facts.health),
         "health_detail": facts.health_detail,
+        "condition": str(gpu.condition),
+        "condition_why": gpu.health.why,
+        "condition_since": gpu.health.since or None,
+        "evidence": [_evidence(each) for each in gpu.health.evidence],
+        "xids": dict(gpu.health.xids),
         "conflict": catalog.contradiction(facts),
         "ecc": facts.ecc,
         **seen.look,
@@ -222,6 +251,18 @@ def gpu_item(seen: SeenGpu, vms: Collection[str] | None = None, *, types: bool =
             {"vm": each.vm, "profile": each.profile, "device": each.device} for each in seen.held
         ],
         "foreign": [{"profile": each.profile, "what": each.foreign} for each in foreign],
+    }
+
+
+def _evidence(each: Evidence) -> EvidenceItem:
+    return {
+        "signal": each.signal,
+        "asks": str(each.asks),
+        "text": each.text,
+        "standing": each.standing,
+        "since": each.since,
+        "last": each.last,
+        "count": each.count,
     }
 
 

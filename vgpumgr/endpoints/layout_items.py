@@ -15,6 +15,7 @@ from vgpumgr.model.layout import (
     GpuLayout,
     LayoutPlan,
     PartChange,
+    ResetGpu,
     SetMigMode,
     SetMixedSize,
     SetScheduler,
@@ -104,6 +105,7 @@ _VERBS = {
     SetScheduler: "set-scheduler",
     DestroyInstance: "destroy-instance",
     CreateInstance: "create-instance",
+    ResetGpu: "reset-gpu",
 }
 
 

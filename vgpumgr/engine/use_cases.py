@@ -20,7 +20,7 @@ from vgpumgr.engine.hosts import (
 )
 from vgpumgr.engine.hosts.evacuation_plan import EvacuationPlan
 from vgpumgr.engine.images import image_import, image_retirement
-from vgpumgr.engine.layouts import layout_run
+from vgpumgr.engine.layouts import gpu_reset, layout_run
 from vgpumgr.engine.ledger_recovery import ledger_thaw
 from vgpumgr.engine.migration import logoff_moves, users_at_work, vm_migrate
 from vgpumgr.engine.migration.move_plan import MovePlan
@@ -241,6 +241,8 @@ class Engine(EngineContext):
     layout_export = layout_run.export
     layout_apply = layout_run.apply
     adopt_layout = adoptions.adopt_layout
+    gpu_reset_plan = gpu_reset.plan
+    reset_gpu = gpu_reset.reset
 
     def layout_plan(self, specs: Sequence[LayoutSpec] | None) -> LayoutPlan:
         """Probe, then plan these layouts (None: the last applied ones); nothing is changed."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from vgpumgr.helper import allowed_programs, durable_files, terminals
+from vgpumgr.helper import allowed_programs, durable_files, kernel_records, terminals
 
 # linux/timex.h: TIME_ERROR is the state of a clock that nobody keeps; struct timex has 208 bytes.
 _TIME_ERROR = 5
@@ -133,6 +133,10 @@ class System:
                 return True
             raise
         return False
+
+    def kernel_log(self) -> Sequence[str]:
+        """All records that the kernel still has of its log, the oldest first."""
+        return kernel_records.read(self._at("/dev/kmsg"))
 
     @contextlib.contextmanager
     def lock(self, path: str) -> Iterator[None]:

@@ -4,7 +4,7 @@
 change on one host. What is made for a VM is no part of a layout.
 """
 
-from vgpumgr.layout.change_plan import differences, export, lacks, plan
+from vgpumgr.layout.change_plan import differences, export, lacks, plan, reset_plan
 from vgpumgr.layout.gpu_goals import (
     goals,
     kept_parts,
@@ -28,6 +28,7 @@ __all__ = [
     "lacks",
     "look",
     "plan",
+    "reset_plan",
     "resumed_goal",
     "still_declared",
     "summary",

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from vgpumgr.layout import (
     declared_instances,
     instances_part,
     mig_mode_part,
     mixed_size_part,
+    reset_part,
     scheduler_part,
     vfs_part,
 )
@@ -32,7 +34,9 @@ from vgpumgr.model.layout import (
     DestroyInstance,
     GpuLayout,
     PartChange,
+    ResetGpu,
     Scheduler,
+    SetVfs,
 )
 from vgpumgr.model.supply import Usage
 
@@ -147,6 +151,23 @@ def plan(
     refuse_lost(gpu, wanted, usages)
     _refuse_users(gpu, changes, usages, wanted.fixed)
     return found, changes
+
+
+def reset_plan(gpu: GpuFacts, goal: GpuLayout) -> tuple[PartChange, ...]:
+    """The changes that reset a GPU which nothing uses, and make it as ``goal`` says afterwards.
+
+    LayoutRefused where that cannot be: its driver does not reset it, or the goal is out of reach.
+    """
+    why = reset_part.is_resettable(gpu)
+    if why:
+        raise LayoutRefused(
+            f"{gpu_name(gpu)} cannot be reset", why=why, next="vgpumgr gpu show HOST/DEVICE"
+        )
+    first: tuple[PartChange, ...] = (SetVfs(count=0),) if gpu.vfs else ()
+    first = (*first, ResetGpu())
+    bare = reduce(apply_change, first, gpu)
+    _, after = plan(bare, goal, (), ())
+    return (*first, *after)
 
 
 def differences(gpu: GpuFacts, goal: GpuLayout, made_for_vms: Collection[int]) -> tuple[str, ...]:

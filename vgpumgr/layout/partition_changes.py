@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import assert_never
 
-from vgpumgr.layout import instances_part, mig_mode_part, mixed_size_part, scheduler_part, vfs_part
+from vgpumgr.layout import (
+    instances_part,
+    mig_mode_part,
+    mixed_size_part,
+    reset_part,
+    scheduler_part,
+    vfs_part,
+)
 from vgpumgr.layout.target import ReportedGpu
 from vgpumgr.model import codec
 from vgpumgr.model.gpu import GpuFacts
@@ -13,6 +20,7 @@ from vgpumgr.model.layout import (
     CreateInstance,
     DestroyInstance,
     PartChange,
+    ResetGpu,
     SetMigMode,
     SetMixedSize,
     SetScheduler,
@@ -35,6 +43,8 @@ def apply_change(gpu: GpuFacts, change: PartChange) -> GpuFacts:
             return scheduler_part.apply(gpu, change)
         case DestroyInstance() | CreateInstance():
             return instances_part.apply(gpu, change)
+        case ResetGpu():
+            return reset_part.apply(gpu)
         case _:
             assert_never(change)
 
@@ -55,6 +65,8 @@ def look(helper: Helper, device: str, change: PartChange) -> Observed:
             return instances_part.look_destroyed(seen, change)
         case CreateInstance():
             return instances_part.look_created(seen, change)
+        case ResetGpu():
+            return reset_part.look()
         case _:
             assert_never(change)
 
@@ -80,6 +92,8 @@ def summary(change: PartChange) -> str:
             return instances_part.destroy_summary(change)
         case CreateInstance():
             return instances_part.create_summary(change)
+        case ResetGpu():
+            return reset_part.summary()
         case _:
             assert_never(change)
 
@@ -98,6 +112,8 @@ def _verb(change: PartChange) -> tuple[str, Mapping[str, object]]:
             return instances_part.destroy_verb(change)
         case CreateInstance():
             return instances_part.create_verb(change)
+        case ResetGpu():
+            return reset_part.verb()
         case _:
             assert_never(change)
 
@@ -109,6 +125,7 @@ _KINDS: dict[str, type[PartChange]] = {
     "scheduler": SetScheduler,
     "destroy-instance": DestroyInstance,
     "create-instance": CreateInstance,
+    "reset": ResetGpu,
 }
 _NAMES = {kind: tag for tag, kind in _KINDS.items()}
 

@@ -8,6 +8,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from vgpumgr.model.formats import PciAddress
+from vgpumgr.model.health import (
+    NO_EVIDENCE,
+    NO_READINGS,
+    GpuReadings,
+    HealthRecord,
+    HealthState,
+)
 
 # ``-10C``, ``-5CME``: the first letter after the size is the series.
 _SERIES = re.compile(r"-\d+([A-Z])[A-Z]*\d*$", re.ASCII)
@@ -215,7 +222,8 @@ class GpuFacts:
     (``best-effort``, ``equal-share``, ``fixed-share``). ``module_id`` is Fabric Manager's
     physicalId of the GPU. ``name`` is what its driver calls the board (empty: not told).
     ``health`` is unknown with a ``health_detail`` where the driver was asked and did not tell,
-    without one where nobody could be asked (vfio-pci, other vendors).
+    without one where no driver could be asked (vfio-pci, other vendors). ``readings`` are what else
+    may speak against it.
     """
 
     device: str
@@ -250,6 +258,7 @@ class GpuFacts:
     nvlinks: int | None = None
     health: GpuHealth = GpuHealth.UNKNOWN
     health_detail: str = ""
+    readings: GpuReadings = NO_READINGS
 
     @property
     def unfit(self) -> bool:
@@ -290,7 +299,8 @@ class GpuRecord:
     """A GPU in the ledger: our own key, the evidence it was recognised by, its last facts.
 
     ``units`` is the number of memory slots an allocation can take from it (1 where the GPU can
-    only be given whole). ``state_why`` is why it is quarantined.
+    only be given whole). ``state_why`` is why it is quarantined: by request, or for what it
+    refused. ``health`` is what its readings and Xids say.
     """
 
     id: str
@@ -300,6 +310,12 @@ class GpuRecord:
     state: GpuState = GpuState.HEALTHY
     generation: int = 0
     state_why: str = ""
+    health: HealthRecord = NO_EVIDENCE
+
+    @property
+    def condition(self) -> HealthState:
+        """Its health by all that is known; *lost* where its host shows it no more."""
+        return HealthState.LOST if self.state is GpuState.MISSING else self.health.state
 
     def is_called(self, name: str) -> bool:
         """Whether ``name`` is its id, the beginning of it, or HOST/DEVICE."""

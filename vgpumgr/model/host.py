@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from vgpumgr.model.domain import DomainFacts, MigrationAddress
 from vgpumgr.model.gpu import GpuFacts, Mdev
+from vgpumgr.model.health import XidLine
 
 # Who partitions a host's GPUs: Layouts alone, or where there is none the fleet, as VMs need them.
 DECLARED, AUTO = "declared", "auto"
@@ -182,7 +183,9 @@ class HostFacts:
     ``stopping``: it is being shut down, and powers its guests off. ``fabric`` is None where no
     Fabric Manager answers in a mode that has partitions. ``hugepage_kib`` is the size of a huge
     page where none is named, None where the host does not tell. ``filters`` are libvirt's network
-    filters, ``features`` those of :class:`MachineFeature` that a VM can have there. ``epochs`` are
+    filters, ``features`` those of :class:`MachineFeature` that a VM can have there. ``xids`` are the
+    newest of the kernel's log since the boot, in its order; none where the log may not be read.
+    ``epochs`` are
     the highest that the host has seen of each fleet's controllers, None where that was not read;
     ``epoch`` is what a helper said that kept one for all fleets. They are what the host remembers
     of us, not how it is, so two probes that differ in them alone are equal.
@@ -213,6 +216,7 @@ class HostFacts:
     epochs: Mapping[str, int] | None = field(default=None, compare=False)
     epoch: int | None = field(default=None, compare=False)
     stopping: bool = False
+    xids: tuple[XidLine, ...] = ()
     unknown: tuple[UnknownPart, ...] = ()
 
     def epoch_of(self, fleet: str) -> int | None:

@@ -135,7 +135,14 @@ class CreateInstance:
     compute: tuple[int, ...] = ()
 
 
-PartChange = SetMigMode | SetVfs | SetMixedSize | SetScheduler | DestroyInstance | CreateInstance
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetGpu:
+    """Reset the GPU: its GPU instances and mixed-size mode are gone, and its VFs are off before."""
+
+
+PartChange = (
+    SetMigMode | SetVfs | SetMixedSize | SetScheduler | DestroyInstance | CreateInstance | ResetGpu
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,7 +132,15 @@ class Ledger(AccessLedger, RequestLedger, SecretLedger, WebhookLedger, Protocol)
         """Place nothing on a GPU (our id) any more; what is on it stays."""
 
     def lift(self, gpu: str) -> None:
-        """Use a GPU again that is quarantined, or in back-off; Conflict where it is neither."""
+        """Use a GPU again that is quarantined, in back-off, or out for what was reported of it;
+        Conflict where it is none of these.
+        """
+
+    def end_quarantine(self, gpu: str) -> None:
+        """A GPU is quarantined no more, whatever was reported of it; Conflict where it is not."""
+
+    def gpu_was_reset(self, gpu: str) -> None:
+        """A GPU was reset and read back: what Xids reported before is over."""
 
     def refusals(self, operation: str | None = None) -> tuple[Refusal, ...]:
         """What GPUs and hosts refused and no success has closed, the oldest first; all of an

@@ -18,8 +18,16 @@ from vgpumgr.sim.host_faults import count_of
 from vgpumgr.sim.libvirt.known_domains import NOBODY
 from vgpumgr.sim.libvirt.sim_domains import SimDomains
 from vgpumgr.sim.linux.machine_setup import ENABLED, RESTORE, Setup
+from vgpumgr.sim.linux.pci_function import WIDTH
 from vgpumgr.sim.machine.kernel import Kernel
-from vgpumgr.sim.nvidia.gpu_health import FELL_OFF_THE_BUS, KINDS, Health, RemappedRows
+from vgpumgr.sim.nvidia.gpu_health import (
+    FELL_OFF_THE_BUS,
+    HW_THERMAL,
+    KINDS,
+    Health,
+    Recovery,
+    RemappedRows,
+)
 from vgpumgr.sim.nvidia.nvidia_gpu import NvidiaGpu
 from vgpumgr.sim.simulated_host import SimulatedHost
 
@@ -149,11 +157,10 @@ _NVML = "nvml"
 
 
 def inject_gpu(kernel: Kernel, address: str, words: Sequence[str]) -> None:
-    """``lost``, ``xid N``, ``ecc``, ``remap-failed``, ``hidden``, ``client NAME`` or
-    ``fail WHAT COUNT`` on the GPU there.
+    """One of the faults of GPUs that ``fault_forms.py`` lists, on the GPU there.
 
-    NotFound for another address; UsageError for other words, and for all but ``lost`` on a GPU
-    that is not NVIDIA's.
+    NotFound for another address; UsageError for other words, and for all but ``lost`` and
+    ``width`` on a GPU that is not NVIDIA's.
     """
     known = [gpu.address for gpu in kernel.gpus]
     if address not in known:
@@ -164,8 +171,12 @@ def inject_gpu(kernel: Kernel, address: str, words: Sequence[str]) -> None:
     if list(words) == ["lost"]:
         _lose(kernel, address)
         return
+    match list(words):
+        case ["width", count]:
+            kernel.pci.functions[address].link_width = min(count_of(count), WIDTH)
+            return
     if gpu is None:
-        raise UsageError(f"{address} is not on NVIDIA's driver", next="it can be: lost")
+        raise UsageError(f"{address} is not on NVIDIA's driver", next="it can be: lost, width")
     _inject_nvidia(kernel, gpu, list(words))
 
 
@@ -173,7 +184,7 @@ def clear_gpus(kernel: Kernel) -> None:
     """All GPUs are well again, no program holds one, and no call fails."""
     kernel.failures.clear()
     for function in kernel.pci.functions.values():
-        function.lost = False
+        function.lost, function.link_width = False, WIDTH
     for gpu in kernel.nvidia.values():
         gpu.health = Health(gpu.address)
         gpu.fail_next.clear()
@@ -199,10 +210,6 @@ def _inject_nvidia(kernel: Kernel, gpu: NvidiaGpu, fault: list[str]) -> None:
             for each in _ECC_XIDS:
                 gpu.xid(each)
             gpu.health.rows = RemappedRows(uncorrectable=1, pending=True)
-        case ["remap-failed"]:
-            gpu.health.rows = RemappedRows(uncorrectable=1, failure=True)
-        case ["hidden"]:
-            gpu.health.hidden = True
         case ["client", name]:
             kernel.processes.start(gpu.address, name)
         case ["fail", what, count] if what in KINDS:
@@ -213,7 +220,37 @@ def _inject_nvidia(kernel: Kernel, gpu: NvidiaGpu, fault: list[str]) -> None:
             known = ", ".join((*KINDS, "nvml…"))
             raise UsageError(f"no call {what!r} to fail", next=f"one of: {known}")
         case _:
+            _read_from_now_on(gpu.health, fault)
+
+
+def _read_from_now_on(health: Health, fault: list[str]) -> None:
+    """What NVML reads of the GPU."""
+    match fault:
+        case ["remap-failed"]:
+            health.rows = RemappedRows(uncorrectable=1, failure=True)
+        case ["remap-pending"]:
+            health.rows = RemappedRows(uncorrectable=1, pending=True)
+        case ["errors", count]:
+            health.uncorrected = count_of(count)
+        case ["retired", count]:
+            health.retired = count_of(count)
+        case ["sram"]:
+            health.sram_exceeded = True
+        case ["recovery", number]:
+            health.recovery = _recovery(number)
+        case ["hot"]:
+            health.clock_reasons = HW_THERMAL
+        case ["hidden"]:
+            health.hidden = True
+        case _:
             raise UsageError(f"{' '.join(fault)!r} is not a known fault of a GPU", next=FORMS)
+
+
+def _recovery(number: str) -> Recovery:
+    if number not in map(str, map(int, Recovery)):
+        known = f"0 to {max(Recovery)}"
+        raise UsageError(f"{number!r} is no recovery action of NVML", next=f"one of: {known}")
+    return Recovery(int(number))
 
 
 def _lose(kernel: Kernel, address: str) -> None:
@@ -226,19 +263,32 @@ def _lose(kernel: Kernel, address: str) -> None:
 
 
 def _words_of(kernel: Kernel, address: str) -> Iterator[str]:
-    if kernel.pci.functions[address].lost:
+    function = kernel.pci.functions[address]
+    if function.lost:
         yield "lost"
+    if function.link_width != WIDTH:
+        yield f"width {function.link_width}"
     gpu = kernel.nvidia.get(address)
     if gpu is None:
         return
     yield from (f"xid {number}" for number in gpu.health.xids if number != FELL_OFF_THE_BUS)
     yield from ("remap-failed",) * gpu.health.rows.failure
+    yield from _readings_words(gpu.health)
     yield from ("hidden",) * gpu.health.hidden
     yield from (f"client {name}" for name in sorted(gpu.clients))
     yield from kernel.failures.words(address)
     yield from (
         f"fail {name} {count}" for name, count in Counter(n for n, _ in gpu.fail_next).items()
     )
+
+
+def _readings_words(health: Health) -> Iterator[str]:
+    yield from ("remap-pending",) * (health.rows.pending and not health.xids)
+    yield from (f"errors {health.uncorrected}",) * bool(health.uncorrected)
+    yield from (f"retired {health.retired}",) * bool(health.retired)
+    yield from ("sram",) * health.sram_exceeded
+    yield from (f"recovery {int(health.recovery)}",) * (health.recovery and not health.xids)
+    yield from ("hot",) * (health.clock_reasons == HW_THERMAL)
 
 
 _ACS = "pcie_acs_override=downstream,multifunction"

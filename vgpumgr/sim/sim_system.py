@@ -135,6 +135,10 @@ class SimSystem(System):
         name = posixpath.basename(path)
         return name.isdigit() and int(name) in self._kernel.busy_groups()
 
+    def kernel_log(self) -> Sequence[str]:
+        """All records of the kernel's log since boot."""
+        return self._kernel.log.records()
+
     @contextlib.contextmanager
     def lock(self, path: str) -> Iterator[None]:
         """Nothing to wait for: a simulated host does one call at a time."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import access_events as access_events_sql
     from vgpumgr.store.ledger import allocations as allocations_sql
     from vgpumgr.store.ledger import api_requests as api_requests_sql
+    from vgpumgr.store.ledger import gpu_health as gpu_health_sql
     from vgpumgr.store.ledger import gpus as gpus_sql
     from vgpumgr.store.ledger import hosts as hosts_sql
     from vgpumgr.store.ledger import images as images_sql
@@ -62,6 +63,7 @@ else:  # each is imported when one of its functions is first called
     access_sql = LateModule("vgpumgr.store.ledger.access")
     allocations_sql = LateModule("vgpumgr.store.ledger.allocations")
     api_requests_sql = LateModule("vgpumgr.store.ledger.api_requests")
+    gpu_health_sql = LateModule("vgpumgr.store.ledger.gpu_health")
     gpus_sql = LateModule("vgpumgr.store.ledger.gpus")
     hosts_sql = LateModule("vgpumgr.store.ledger.hosts")
     images_sql = LateModule("vgpumgr.store.ledger.images")
@@ -168,6 +170,8 @@ class SqlLedger(LeaseHolder):
     gpus = reads(gpus_sql.list_gpus)
     quarantine = changes(gpus_sql.quarantine, requested=False)
     lift = changes(refusals_sql.lift)
+    end_quarantine = changes(gpus_sql.lift_quarantine)
+    gpu_was_reset = changes(gpu_health_sql.was_reset)
     layouts = reads(gpus_sql.list_layouts)
 
     def observe(self, facts: HostFacts, units: Mapping[str, int], at: float) -> None:

@@ -90,7 +90,26 @@ def _several() -> Scenario:
     )
 
 
+def _reset() -> Scenario:
+    """An Xid asks for it; a GPU in GPU instances comes back as it was."""
+
+    def in_trouble(place: Place) -> None:
+        gpu = place.app.ledger.gpus()[0].facts.device
+        place.inject("h1", "gpu", gpu, "xid", "140")
+        place.engine.refresh()
+
+    return Scenario(
+        operation="gpu reset",
+        part="MIG and VFs",
+        hosts=(host("A100-PCIE-80GB"),),
+        command=commands.reset_gpus,
+        prepare=(_from(_ALL), in_trouble),
+        ends=("again", "resume"),
+    )
+
+
 SCENARIOS = (
+    _reset(),
     *(scenario for part, ends in PARTS.items() for scenario in _of(part, *ends)),
     _several(),
 )

@@ -16,6 +16,7 @@ from vgpumgr.audit.event_classes import EVENT_CLASSES
 from vgpumgr.model.console_ticket import TicketState
 from vgpumgr.model.desktop import DesktopState
 from vgpumgr.model.gpu import GpuState
+from vgpumgr.model.health import HealthState
 from vgpumgr.model.history import AccessEvent, AuditRecord, UploadEvent
 from vgpumgr.model.image import CopyState
 from vgpumgr.model.operation import OperationState
@@ -41,6 +42,7 @@ FOLLOWING: Mapping[str, frozenset[str]] = {
     "allocation.": frozenset(AllocationState),
     "desktop.": frozenset({*DesktopState, "closed"}),
     "gpu.": frozenset(GpuState),
+    "gpu.health-": frozenset(HealthState),
     "image.copy-": frozenset(CopyState),
     "layout.": frozenset({"reserved", "settled"}),
     "operation.": frozenset(OperationState),
@@ -64,7 +66,9 @@ def written() -> Iterator[str]:
         for node in ast.walk(tree):
             if isinstance(node, ast.JoinedStr) and _begins(node) in FOLLOWING:
                 yield from (f"{_begins(node)}{word}" for word in FOLLOWING[_begins(node)])
-            elif isinstance(node, ast.JoinedStr) and re.match(r"^[a-z]+\.(copy-)?$", _begins(node)):
+            elif isinstance(node, ast.JoinedStr) and re.match(
+                r"^[a-z]+\.(copy-|health-)?$", _begins(node)
+            ):
                 yield f"{_begins(node)}(a beginning that this test does not know)"
             elif isinstance(node, ast.Constant) and _is_word(node) and id(node) not in inside:
                 yield str(node.value)

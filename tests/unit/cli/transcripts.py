@@ -3,7 +3,8 @@
 A transcript has lines ``$ vgpumgr …`` with the output below: standard output, standard error, and
 ``[exit N]`` where the command did not end with 0. ``$ cat > FILE <<END`` writes the lines up to
 ``END`` into a file, ``$ truncate -s NM FILE`` makes a disk image, ``$ ssh HOST virsh …`` is what
-another administrator does. A minute passes before each command, and none in it. Ids that are drawn
+another administrator does, ``$ inject HOST FAULT`` what befalls a host. A minute passes
+before each command, and none in it. Ids that are drawn
 by chance are printed as ``ID1``, ``ID2``, … by when they first appear, and can be typed so;
 digests, keys and signatures of the audit trail as ``DIGEST``.
 """
@@ -116,6 +117,8 @@ class Program:
                     (self._folder / file).write_bytes(bytes(int(size.removesuffix("M")) << 20))
                 case ["ssh", host, "virsh", verb, domain]:
                     self._by_hand(host, verb, domain)
+                case ["inject", host, *fault]:
+                    self._hosts.fleet.inject(host, fault)
                 case _:
                     told.append(self._typed(command))
         return "".join(told)

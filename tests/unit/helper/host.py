@@ -58,6 +58,7 @@ class FakeHost(System):
         self.locks = 0
         self.on_wait: Callable[[], None] = lambda: None
         self.next_group = 100
+        self.records: list[str] | OSError = []
 
     # -- the seam
 
@@ -90,6 +91,11 @@ class FakeHost(System):
         self._readable(path)
         real = self._resolve(path)
         return real in self.files or real in self.hooks or any(True for _ in self._below(real))
+
+    def kernel_log(self) -> Sequence[str]:
+        if isinstance(self.records, OSError):
+            raise self.records
+        return self.records
 
     def stamp(self, path: str) -> tuple[int, ...] | None:
         self._readable(path)

@@ -54,6 +54,10 @@ class FakeGpu:
     recovery: int = 0
     rows: tuple[int, int, int, int] | None = (0, 0, 0, 0)
     retired: int = 0
+    fields: dict[int, int] = field(default_factory=dict)
+    reasons: int = 1
+    generations: tuple[int, int] = (1, 4)
+    sram_exceeded: bool = False
     lost: bool = False
     in_use: set[str] = field(default_factory=set)  # functions that answer IN_USE
     next_id: int = 7
@@ -163,8 +167,24 @@ class FakeNvml:
 
     def nvmlDeviceGetFieldValues(self, handle: FakeGpu, fieldIds: list[int]) -> Any:
         values = (pynvml.c_nvmlFieldValue_t * len(fieldIds))()
-        values[0].value.uiVal = handle.recovery
+        told = {pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION: handle.recovery, **handle.fields}
+        for value, number in zip(values, fieldIds, strict=True):
+            value.nvmlReturn = 0 if number in told else pynvml.NVML_ERROR_NOT_SUPPORTED
+            value.value.uiVal = told.get(number, 7)
         return values
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: FakeGpu) -> int:
+        return handle.reasons
+
+    def nvmlDeviceGetCurrPcieLinkGeneration(self, handle: FakeGpu) -> int:
+        return handle.generations[0]
+
+    def nvmlDeviceGetMaxPcieLinkGeneration(self, handle: FakeGpu) -> int:
+        return handle.generations[1]
+
+    def nvmlDeviceGetSramEccErrorStatus(self, device: FakeGpu, status: Any) -> int:
+        status._obj.bThresholdExceeded = int(device.sram_exceeded)
+        return 0
 
     def nvmlDeviceGetRemappedRows(self, device: FakeGpu) -> tuple[int, int, int, int]:
         if device.rows is None:

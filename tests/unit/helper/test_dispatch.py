@@ -57,6 +57,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "vfs_set": {"gpu": GPU, "count": 4},
     "mixed_size_set": {"gpu": GPU, "enabled": True},
     "scheduler_set": {"gpu": GPU, "policy": "equal-share"},
+    "gpu_reset": {"gpu": GPU},
     "gi_create": {"gpu": GPU, "profile_id": 19, "size": 1, "compute": [0], "start": 2},
     "gi_destroy": {"gpu": GPU, "id": 7, "profile_id": 19, "start": 2},
     "fabric_activate": {"partition": 13, "gpus": [7], "claim": CLAIM},

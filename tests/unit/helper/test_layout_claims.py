@@ -23,6 +23,7 @@ PARTITIONING = {
     "vfs_set": {"count": 0},
     "mixed_size_set": {"enabled": True},
     "scheduler_set": {"policy": "equal-share"},
+    "gpu_reset": {},
     "gi_create": {**SLICE},
     "gi_destroy": {"id": 7, "profile_id": MIG_PROFILE, "start": 2},
 }

@@ -137,6 +137,7 @@ def test_display_functions_only(host: FakeHost) -> None:
 
 
 def test_a_device_with_everything_it_has(host: FakeHost) -> None:
+    host.files |= {f"{GPU_PATH}/current_link_width": "4\n", f"{GPU_PATH}/max_link_width": "16\n"}
     host.links[f"{GPU_PATH}/virtfn10"] = "../0000:41:01.6"
     host.links[f"{GPU_PATH}/virtfn2"] = "../0000:41:00.6"
     host.files[f"{GPU_PATH}/sriov_totalvfs"] = "16\n"
@@ -149,6 +150,7 @@ def test_a_device_with_everything_it_has(host: FakeHost) -> None:
     [device] = done(host, "probe")["devices"]
     assert device == {
         "address": GPU,
+        "link": {"width": 4, "most": 16},
         "path": GPU_PATH,
         "class": "030200",
         "vendor": "10de",

@@ -24,6 +24,7 @@ from vgpumgr.model.gpu import (
     VendorVgpu,
     VfFacts,
 )
+from vgpumgr.model.health import GpuReadings, PcieLink, XidLine
 from vgpumgr.model.host import (
     ClaimFacts,
     FabricFacts,
@@ -146,6 +147,10 @@ def test_a_virtual_function_that_is_a_parent_is_no_gpu_of_its_own() -> None:
         ("parents", [{"types": [{"available": "4"}]}]),
         ("claims", [{"wanted": "mdev"}]),
         ("unknown", ["nvml"]),
+        ("devices", [{"link": {"width": "x16"}}]),
+        ("xids", [{"seq": 1, "xid": 79, "address": "41:00"}]),
+        ("xids", [{"seq": -1, "xid": 79, "address": "0000:41:00.0"}]),
+        ("xids", [{"seq": 1, "xid": 79, "address": "0000:41:00.0"}] * 2),
         ("devices", [{"siblings": ["0000:41:00.1"]}]),
         ("devices", [{"sriov": {"vfs": ["0000:41:00.4"]}}]),
         ("devices", [{"sriov": {"vfs": [{"vgpu": {"creatable": ["1145"]}}]}}]),
@@ -170,6 +175,10 @@ def test_a_malformed_part_is_named(part: str, value: object) -> None:
         ("module_id", "3"),
         ("health", 1),
         ("health", "poorly"),
+        ("readings", []),
+        ("readings", {"recovery_action": -1}),
+        ("readings", {"rows": {"pending": 1}}),
+        ("readings", {"slowed": "hw-thermal"}),
     ],
 )
 def test_a_malformed_answer_of_nvml_is_named(part: str, value: object) -> None:
@@ -208,6 +217,47 @@ def test_what_nvml_says_of_a_gpu_is_kept() -> None:
     assert (found.fabric_state, found.mixed_size) == ("completed", False)
     assert found.scheduler == "equal-share"
     assert found.vgpu_capabilities == ("mixed-size", "mini-quarter")
+
+
+def test_what_is_read_against_a_gpu_is_kept() -> None:
+    read = {
+        "recovery_action": 1, "uncorrected_errors": 2,
+        "rows": {"corrected": 3, "uncorrected": 4, "pending": True, "failed": True},
+        "pages": {"corrected": 5, "uncorrected": 6, "pending": True},
+        "sram_exceeded": True, "slowed": ["hw-thermal"],
+        "link_generation": {"now": 1, "most": 4},
+    }  # fmt: skip
+    found = gpu({"readings": read}, {"link": {"width": 8, "most": 16}}).readings
+    assert found == GpuReadings(
+        recovery_action=1,
+        uncorrected_errors=2,
+        rows_corrected=3,
+        rows_uncorrected=4,
+        row_remap_pending=True,
+        row_remap_failed=True,
+        pages_corrected=5,
+        pages_uncorrected=6,
+        retirement_pending=True,
+        sram_exceeded=True,
+        slowed=("hw-thermal",),
+        width=PcieLink(now=8, most=16),
+        generation=PcieLink(now=1, most=4),
+    )
+
+
+def test_a_link_with_all_its_lanes_says_nothing_and_older_helpers_tell_of_none() -> None:
+    assert gpu({}, {"link": {"width": 16, "most": 16}}).readings == GpuReadings()
+    assert gpu({"readings": None}, {"link": None}).readings == GpuReadings()
+
+
+def test_xids_are_in_the_order_of_the_kernels_numbers() -> None:
+    line = {"at_us": 1, "address": "0000:41:00.0", "instance": None, "text": "gone"}
+    listed = [{**line, "seq": 9, "xid": 79}, {**line, "seq": 7, "xid": 31, "instance": 5}]
+    assert assemble("h1", {**PROBE, "xids": listed}).xids == (
+        XidLine(seq=7, address="0000:41:00.0", xid=31, instance=5, text="gone"),
+        XidLine(seq=9, address="0000:41:00.0", xid=79, text="gone"),
+    )
+    assert assemble("h1", {**PROBE, "xids": None}).xids == ()
 
 
 def test_what_nvml_does_not_say_stays_unknown() -> None:

@@ -61,6 +61,7 @@ MAY_BE_EMPTY = {
     ("audit", "consumption"),
     ("quota", "limits"),
     ("step", "args"),
+    ("gpu", "health"),
     ("host", "settings"),
     ("layout", "goal"),
     ("request", "reasons"),

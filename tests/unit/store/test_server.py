@@ -76,7 +76,7 @@ def test_an_older_schema_is_refused_and_migrated_in_one_transaction(
     pg.sql(f"DROP TABLE audit, queue, quota, {later}", name)
     for table, column in (
         *(("meta", "frozen_why"), ("meta", "frozen_at"), ("host", "due_at")),
-        *(("gpu", "state_why"), ("operation", "worker"), ("vm", "definition")),
+        *(("gpu", "health"), ("gpu", "state_why"), ("operation", "worker"), ("vm", "definition")),
         *(("operation", "left_until"), ("operation", "tenant"), ("operation", "method")),
         *(("operation", "vm_tenant"), ("vm", "tenant"), ("vm", "snapshots"), ("request", "tenant")),
     ):

@@ -94,6 +94,7 @@ def old(tmp_path: Path) -> Iterator[Path]:
             raw.execute(f"DROP INDEX {index}")
         raw.execute("CREATE INDEX ix_audit_operation ON audit (operation)")
         raw.execute("DROP INDEX ix_ticket_digest")
+        raw.execute("ALTER TABLE gpu DROP COLUMN health")
         for column in ("kind", "digest", "login", "generation", "expires_at"):
             raw.execute(f"ALTER TABLE ticket DROP COLUMN {column}")
         raw.execute("ALTER TABLE vm DROP COLUMN snapshots")

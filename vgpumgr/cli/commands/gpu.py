@@ -1,4 +1,4 @@
-"""The commands `gpu list` and `gpu show`."""
+"""The commands on GPUs: list, show and reset."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from vgpumgr.cli.output import (
     output_option,
     print_item,
     print_list,
+    say,
 )
-from vgpumgr.cli.running_command import finish
+from vgpumgr.cli.running_command import carry_out, finish
+from vgpumgr.cli.terminal import confirm
 from vgpumgr.cli.views.ages import seen_text
 from vgpumgr.cli.views.gpu_views import (
     fabric_text,
@@ -27,7 +29,9 @@ from vgpumgr.cli.views.gpu_views import (
     one_gpu,
     vfs_text,
 )
-from vgpumgr.endpoints import gpus
+from vgpumgr.cli.views.layout_views import change_text
+from vgpumgr.cli.views.outcome_views import print_outcome_result
+from vgpumgr.endpoints import gpu_resets, gpus
 
 COLUMNS = (
     Column("HOST", "host"),
@@ -54,7 +58,7 @@ COLUMNS = (
 
 @click.group()
 def gpu() -> None:
-    """GPUs: list, show."""
+    """GPUs: list, show, reset."""
 
 
 @gpu.command("list")
@@ -79,3 +83,33 @@ def show(context: Context, name: str) -> None:
     """Show one GPU, by its id, a unique prefix of it, or HOST/DEVICE."""
     item = context.read(gpus.SHOW_GPU, one_gpu(name)).answer
     print_item("GPU", item, gpu_text(item))
+
+
+@gpu.command()
+@click.argument("name", shell_complete=completed("gpus"))
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@output_option
+@pass_context
+def reset(context: Context, name: str, dry_run: bool, yes: bool) -> None:
+    """Reset a GPU that nothing uses: its id, a unique prefix of it, or HOST/DEVICE.
+
+    Its driver resets it, and it is partitioned as it was. It is refused while a VM holds a part of
+    the GPU or a program on the host has it open. Meanwhile no VM is placed on the GPU.
+    """
+    asked = one_gpu(name)
+    planned = context.read(gpu_resets.PLAN_RESET, asked).answer
+    if dry_run:
+        print_item("GPUResetPlan", planned, _reset_text(planned))
+        return
+    say(_reset_text(planned))
+    confirm(yes=yes)(f"reset {planned['model']} {planned['device']} on {planned['host']}?")
+    print_outcome_result(carry_out(context, gpu_resets.RESET_GPU, asked))
+
+
+def _reset_text(planned: gpu_resets.ResetPlanItem) -> str:
+    why = f": {planned['why']}" if planned["why"] else ""
+    lines = [
+        f"{planned['host']}  {planned['model']}  {planned['device']}  {planned['condition']}{why}"
+    ]
+    return "\n".join([*lines, *(f"  will     {change_text(each)}" for each in planned["changes"])])

@@ -12,6 +12,7 @@ from vgpumgr.endpoints.gpus import OneGpu
 from vgpumgr.endpoints.refusal_items import BACK_OFF
 from vgpumgr.model.formats import counted, format_mib
 from vgpumgr.model.gpu import GpuHealth, GpuState
+from vgpumgr.model.health import HealthState
 
 # What NVML says of a GPU that hangs on no NVSwitch.
 NO_FABRIC = "not-supported"
@@ -41,8 +42,30 @@ def health_text(item: Item) -> str:
     unasked = item["health"] == GpuHealth.UNKNOWN and not item["health_detail"]
     if not unasked and item["health"] != GpuHealth.OK:
         return str(item["health"])
-    in_back_off = item["state"] == GpuState.HEALTHY and item["back_off_s"]
-    return BACK_OFF if in_back_off else str(item["state"])
+    if item["state"] != GpuState.HEALTHY or item["condition"] not in _TAKING:
+        worse = item["state"] if item["state"] != GpuState.HEALTHY else item["condition"]
+        return str(worse)
+    return BACK_OFF if item["back_off_s"] else str(item["condition"])
+
+
+# A GPU in these conditions takes VMs.
+_TAKING = {str(each) for each in HealthState if each.takes_vms}
+
+
+def evidence_lines(item: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    """``Evidence   Xid 119 (GSP_RPC_TIMEOUT), 3 m ago, 2 times (asks for: reset)``."""
+    for each in item["evidence"]:
+        when = "" if each["standing"] else f", {age(each['last'])} ago"
+        often = f", {each['count']} times" if each["count"] > 1 else ""
+        yield "Evidence", f"{each['text']}{when}{often} (asks for: {each['asks']})"
+    if item["xids"]:
+        counted_ = (f"{number}: {count}" for number, count in sorted_xids(item["xids"]))
+        yield "Xids", ", ".join(counted_)
+
+
+def sorted_xids(xids: Mapping[str, int]) -> list[tuple[str, int]]:
+    """By their numbers."""
+    return sorted(xids.items(), key=lambda each: int(each[0]))
 
 
 def mig_text(mig: Mapping[str, Any] | None) -> str:
@@ -117,6 +140,7 @@ def gpu_text(item: GpuItem) -> str:
             ("State", ": ".join(filter(None, (health_text(item), item["state_why"])))),
             *refusal_lines(item),
             ("Health", ": ".join(filter(None, (item["health"], item["health_detail"])))),
+            *evidence_lines(item),
             ("Seen", f"{age(item['observed_at'])} ago"),
             ("Slots", f"{item['units_used']} of {item['units']} in use"),
             *_partitioning(item),

@@ -55,6 +55,8 @@ def change_text(change: ChangeItem) -> str:
             return f"set the scheduler to {change['policy']}"
         case "destroy-instance":
             return f"destroy GPU instance {change['profile']} at {change['start']}"
+        case "reset-gpu":
+            return "reset the GPU"
         case _:
             computes = len(change["compute"])
             inside = f" with {counted(computes, 'compute instance')}" if computes else ""

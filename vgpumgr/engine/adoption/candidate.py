@@ -161,6 +161,8 @@ def check_gpu(gpu: GpuRecord) -> None:
         raise NotAdoptable(f"{gpu.facts.device} is {gpu.state}")
     if gpu.facts.unfit:
         raise NotAdoptable(f"{gpu.facts.device} is {gpu.facts.health}")
+    if not gpu.health.state.takes_vms:
+        raise NotAdoptable(f"{gpu.facts.device} is {gpu.health.state}: {gpu.health.why}")
     doubt = catalog.contradiction(gpu.facts)
     if doubt:
         raise NotAdoptable(f"{gpu.facts.device} may be another board: {doubt}")

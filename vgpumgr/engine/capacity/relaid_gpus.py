@@ -79,6 +79,7 @@ def evidence(gpu: GpuRecord, host: HostContents) -> Hashable:
         facts.scheduler,
         facts.health,
         facts.health_detail,
+        gpu.health.state,
     )
 
 

@@ -41,6 +41,7 @@ from vgpumgr.engine.controller.operation_recovery import OperationClosing, Orpha
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_status import status
 from vgpumgr.engine.workers.serial_workers import SerialWorkers
+from vgpumgr.health.health_policy import HealthPolicy
 from vgpumgr.model.errors import ClaimLost, LedgerError, NotFound
 from vgpumgr.model.operation import OperationRecord
 
@@ -57,8 +58,8 @@ class Controller:
     ``show`` is called once a round with the controller's status. Moves are proposed where more free
     GPU memory than ``most_fragmented`` is of no use; where the controller ``defrags`` by itself,
     moves that cut no user off are made. ``evacuates``: hosts that do not answer and are proven off
-    are evacuated without a command. ClaimLost ends the work of a process: its claims belong to
-    another process, and it begins anew.
+    are evacuated without a command. ``health`` is what is done about GPUs. ClaimLost ends the work
+    of a process: its claims belong to another process, and it begins anew.
     """
 
     def __init__(
@@ -73,13 +74,14 @@ class Controller:
         most_fragmented: float = NEVER,
         evacuates: bool = False,
         defrags: bool = False,
+        health: HealthPolicy | None = None,
     ) -> None:
         self._context = context
         self._turns = turns
         self._pace = pace
         self._emit = emit
         self._show = show
-        self._shared = ControllerState.new(context, evacuates=evacuates)
+        self._shared = ControllerState.new(context, evacuates=evacuates, health=health)
         patience = self._shared.patience
         self._book = CycleHistory(context.clock, pace, emit)
         close = OperationClosing(context.ledger, context.clock, patience, emit)

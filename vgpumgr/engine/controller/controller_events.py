@@ -26,6 +26,7 @@ class EventKind(StrEnum):
     HOST_WAITS = "host-waits"
     HOST_DRAINED = "host-drained"
     HOST_EVACUATED = "host-evacuated"
+    GPU_HEALTH = "gpu-health"
     TASK_ENDED = "task-ended"
     TASK_WAITS = "task-waits"
     OPERATION_ENDED = "operation-ended"

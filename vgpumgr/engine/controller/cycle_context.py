@@ -17,6 +17,7 @@ from vgpumgr.engine.controller.controller_events import (
 from vgpumgr.engine.controller.cycle_threads import CycleThread
 from vgpumgr.engine.controller.retry_backoff import RetryBackoff
 from vgpumgr.engine.operations.engine_context import EngineContext
+from vgpumgr.health.health_policy import HealthPolicy
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.host import HostFacts, HostRecord, UnchangedLook
 from vgpumgr.model.ledger import Ledger
@@ -103,7 +104,8 @@ class HostCycleMemory:
     ``rebooted`` is the boot that was reported, ``waits`` are the reported reasons why the host is
     not converged, ``drained``: the end of its drain was reported. ``guests``: when to ask the agent
     in the guest of a VM (its id) again, by the monotonic clock. ``off_since``: when the fence
-    status of a host that does not answer first said off, by the same clock. ``converged``: the last
+    status of a host that does not answer first said off, by the same clock. ``conditions`` of its
+    GPUs were told, and ``intended`` is what would be done about them. ``converged``: the last
     whole cycle, where it left nothing to do.
     """
 
@@ -113,6 +115,8 @@ class HostCycleMemory:
     drained: bool = False
     guests: dict[str, float] = field(default_factory=dict)
     off_since: float | None = None
+    conditions: dict[str, tuple[str, str]] = field(default_factory=dict)
+    intended: dict[str, str] = field(default_factory=dict)
     converged: ConvergedLook | None = None
 
 
@@ -165,7 +169,7 @@ class UnchangedLooks:
 @dataclass(frozen=True, slots=True)
 class ControllerState:
     """The state that all cycles of a process share. ``evacuates``: hosts that are proven off are
-    evacuated without a command.
+    evacuated without a command. ``health`` is what is done about GPUs.
     """
 
     claims: OperationClaims
@@ -174,9 +178,12 @@ class ControllerState:
     looks: UnchangedLooks
     queue: QueueMemory = field(default_factory=QueueMemory)
     evacuates: bool = False
+    health: HealthPolicy = field(default_factory=HealthPolicy)
 
     @classmethod
-    def new(cls, context: EngineContext, *, evacuates: bool = False) -> ControllerState:
+    def new(
+        cls, context: EngineContext, *, evacuates: bool = False, health: HealthPolicy | None = None
+    ) -> ControllerState:
         """The state of a process that has just begun."""
         ledger, monotonic = context.ledger, context.clock.monotonic
         return cls(
@@ -185,6 +192,7 @@ class ControllerState:
             ChangedHosts(ledger, monotonic),
             UnchangedLooks(ledger),
             evacuates=evacuates,
+            health=health or HealthPolicy(),
         )
 
 

@@ -11,6 +11,7 @@ from vgpumgr.engine.controller import boot_restoration
 from vgpumgr.engine.controller.automatic_evacuation import recreate_lost_vms
 from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind, task_event
 from vgpumgr.engine.controller.cycle_context import ConvergedLook, HostCycle, error_line
+from vgpumgr.engine.controller.gpu_care import care_for_gpus
 from vgpumgr.engine.controller.operation_recovery import RecoveryReport, recover
 from vgpumgr.engine.drift import drift_survey, host_comparison
 from vgpumgr.engine.hosts import host_drain, host_return
@@ -282,6 +283,8 @@ def _work(turn: HostCycle, before: HostRecord, facts: HostFacts | None) -> _Host
             turn.shared.patience.failed(_boot(turn))  # unless the host turns out to be whole
     elif before.draining and not returning:
         worked = _attempt(turn, drain_away)
+    if not returning:
+        worked = _attempt(turn, care_for_gpus) or worked
     return _HostWork(worked=worked or found.worked, left=found.left, returning=returning)
 
 

@@ -32,9 +32,11 @@ from vgpumgr.engine.steps.device_steps import (
 from vgpumgr.engine.steps.domain_steps import DefineDomain, RedefineDomain, StartDomain, StopDomain
 from vgpumgr.engine.steps.repair_steps import ConfirmGone, ForgetDomain, KeepDomain
 from vgpumgr.engine.steps.step import Step
+from vgpumgr.health import health_machine
 from vgpumgr.model.domain import Ownership
 from vgpumgr.model.drift import Drift
 from vgpumgr.model.errors import Conflict, VgpumgrError
+from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.layout import LayoutRule, LayoutSpec
 from vgpumgr.model.operation import CLEAN, HEAL, RELEASE, Reservation
 from vgpumgr.model.vm import AllocationState
@@ -219,8 +221,8 @@ def _key(found: Drift) -> Key:
 
 
 def lift(context: EngineContext, gpu_id: str) -> None:
-    """A GPU that is quarantined, or in back-off, takes VMs again if a look shows it whole; Conflict
-    where it does not.
+    """A GPU that is quarantined, in back-off, or out for what was reported of it, takes VMs again
+    if a look shows it whole; Conflict where it does not.
     """
     gpu = next((each for each in context.ledger.gpus() if each.id == gpu_id), None)
     if gpu is not None:
@@ -233,4 +235,16 @@ def lift(context: EngineContext, gpu_id: str) -> None:
                 why=gpu.facts.health_detail or "its driver says so",
                 next=f"vgpumgr gpu show {gpu_id}",
             )
+        _refuse_what_is_read(context, gpu)
     context.ledger.lift(gpu_id)
+
+
+def _refuse_what_is_read(context: EngineContext, gpu: GpuRecord) -> None:
+    """What was reported can be forgotten; what is still read cannot."""
+    after = health_machine.lifted(gpu.health, context.clock.now())
+    if not after.state.takes_vms:
+        raise Conflict(
+            f"{gpu.id} is {after.state}",
+            why=after.why,
+            next=f"vgpumgr gpu show {gpu.id}; vgpumgr gpu reset {gpu.id} where it asks for a reset",
+        )

@@ -123,13 +123,13 @@ def _move_away(
     context: EngineContext, wanted: DrainRequest, most: int | None = None
 ) -> DrainReport:
     """At most ``most`` of its VMs now."""
-    outcome = _unfinished(context, wanted.host)
+    outcome = finish_moves(context, wanted.host)
     staying: list[DrainTarget] = []
     cut_off: list[UserAtWork] = []
     for vm in _waiting(context, wanted.host, outcome):
         if context.stop.is_set() or len(outcome.done) == most:
             break
-        choice, moved = _leave_for_any(context, vm, wanted)
+        choice, moved = leave_for_any(context, vm, wanted)
         outcome = outcome.then(moved)
         if choice.move is None:
             staying.append(choice)
@@ -162,7 +162,8 @@ def _look(context: EngineContext, wanted: DrainRequest) -> frozenset[str]:
         return hosts.left_out
 
 
-def _unfinished(context: EngineContext, host: str) -> Outcome:
+def finish_moves(context: EngineContext, host: str) -> Outcome:
+    """Finish what a cut move of its VMs has left."""
     names = {vm.name: vm.spec for vm in on_host(context.ledger.vms(), host)}
     return operation_lifecycle.finish_leftovers(context, names, {MIGRATE, RESEAT})
 
@@ -181,7 +182,7 @@ def _is_there(context: EngineContext, vm: VmRecord) -> bool:
     return any(each.id == vm.id for each in on_host(context.ledger.vms(), vm.host))
 
 
-def _leave_for_any(
+def leave_for_any(
     context: EngineContext, vm: VmRecord, wanted: DrainRequest
 ) -> tuple[DrainTarget, Outcome]:
     """To the best target that does not refuse it; the last refusal stands where all do."""

@@ -149,6 +149,7 @@ def _is_untouched(
     layout = host.layouts.get(gpu.id)
     return (
         gpu.state is GpuState.HEALTHY
+        and gpu.health.state.takes_vms
         and (layout is None or layout.settled)
         and not shape.odd
         and gpu.id not in touched
@@ -277,6 +278,8 @@ def _blocked(gpu: GpuRecord, host: HostContents) -> str:
         return f"{gpu.state}: {gpu.state_why}" if gpu.state_why else str(gpu.state)
     if facts.unfit:
         return _ill(facts)
+    if not gpu.health.state.takes_vms:
+        return f"{gpu.health.state}: {gpu.health.why}"
     doubt = catalog.contradiction(facts)
     if doubt:
         return f"{doubt} (vgpumgr gpu show {gpu.id})"

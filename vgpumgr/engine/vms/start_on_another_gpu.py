@@ -73,4 +73,6 @@ def _broken(gpu: GpuRecord) -> str:
         return ": ".join(filter(None, [f"{name} is quarantined", gpu.state_why]))
     if gpu.facts.health is GpuHealth.LOST:
         return f"{name} fell off the bus"
-    return f"{name} is {gpu.facts.health}" if gpu.facts.unfit else ""
+    if gpu.facts.unfit:
+        return f"{name} is {gpu.facts.health}"
+    return "" if gpu.health.state.takes_vms else f"{name} is {gpu.health.state}: {gpu.health.why}"

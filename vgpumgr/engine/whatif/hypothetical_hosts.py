@@ -11,6 +11,7 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.inventory.observation import with_budgets
 from vgpumgr.engine.planning.hypothetical_layouts import goals, in_words, partitioned
 from vgpumgr.model.gpu import GpuFacts, GpuRecord, GpuState, MigFacts, VfFacts
+from vgpumgr.model.health import NO_EVIDENCE, NO_READINGS
 from vgpumgr.model.host import HostFacts, HostRecord, Membership
 from vgpumgr.model.layout import GpuLayout
 from vgpumgr.model.vm import Allocation, VmRecord, VmState
@@ -232,4 +233,5 @@ def _host(host: HostRecord) -> HostRecord:
 
 def _gpu(gpu: GpuRecord) -> GpuRecord:
     facts = replace(gpu.facts, vfs=tuple(map(emptied_gpu, gpu.facts.vfs)))
-    return replace(gpu, facts=uncounted_gpu(facts), state=GpuState.HEALTHY)
+    facts = replace(uncounted_gpu(facts), readings=NO_READINGS)
+    return replace(gpu, facts=facts, state=GpuState.HEALTHY, health=NO_EVIDENCE)

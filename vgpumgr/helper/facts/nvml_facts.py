@@ -9,6 +9,8 @@ from typing import Any
 
 from vgpumgr.helper import pci
 from vgpumgr.helper.errors import ProbeParts
+from vgpumgr.helper.facts import gpu_readings
+from vgpumgr.helper.facts.gpu_readings import Readings
 from vgpumgr.helper.nvidia import mig_state, nvml_session, vgpu_scheduler
 from vgpumgr.helper.nvidia.nvml_session import NvmlSession
 from vgpumgr.helper.system import System
@@ -32,13 +34,14 @@ _ACTIONS = {
 
 
 def health_of(
-    system: System, session: NvmlSession, gpu: Any, address: str
+    system: System, session: NvmlSession, address: str, readings: Readings | None, *, unread: bool
 ) -> dict[str, str | None]:
-    """``health`` and ``health_detail``; call it last: it reads which questions NVML refused.
+    """``health`` and ``health_detail``; call it last: it looks which questions NVML refused.
 
-    ``gpu`` None: NVML gave no handle. ``health`` is null where nothing can be said.
+    ``readings`` None: NVML gave no handle; ``unread``: it refused to tell of memory that the board
+    has. ``health`` is null where nothing can be said.
     """
-    health, detail = _lost(system, session, address) or _asked(session, gpu)
+    health, detail = _lost(system, session, address) or _asked(session, readings, unread)
     return {"health": health, "health_detail": detail}
 
 
@@ -51,45 +54,27 @@ def _lost(system: System, session: NvmlSession, address: str) -> tuple[str, str]
     return None
 
 
-def _asked(session: NvmlSession, gpu: Any) -> tuple[str | None, str]:
+def _asked(session: NvmlSession, readings: Readings | None, unread: bool) -> tuple[str | None, str]:
     """A board to be replaced comes first, then what the driver asks for, then what waits.
 
     What a board does not have is no fault; what it has and refuses to tell makes it unknown.
     """
-    if gpu is None:
+    if readings is None:
         return UNKNOWN, f"NVML gives no handle: {_codes(session)}"
-    action = _recovery_action(session, gpu)
-    rows, rows_unread = _told(session, "nvmlDeviceGetRemappedRows", gpu)
-    pages, pages_unread = _told(session, "nvmlDeviceGetRetiredPagesPendingStatus", gpu)
-    if session.said("NVML_ERROR_GPU_IS_LOST"):
-        return LOST, _GONE
-    if rows and rows[3]:
+    rows, pages = readings["rows"] or {}, readings["pages"] or {}
+    if rows.get("failed"):
         return FAILED, "a memory row could not be remapped: replace the board"
-    if action in _ACTIONS:
-        return _ACTIONS[action]
+    if readings["recovery_action"] in _ACTIONS:
+        return _ACTIONS[readings["recovery_action"]]
     if session.said("NVML_ERROR_RESET_REQUIRED"):
         return RESET_REQUIRED, "NVML says that the GPU requires a reset"
-    if rows and rows[2]:
+    if rows.get("pending"):
         return RESET_REQUIRED, "remapped memory rows wait for a reset"
-    if pages == 1:
+    if pages.get("pending"):
         return RESET_REQUIRED, "retired memory pages wait for a reset"
-    if rows_unread or pages_unread:
+    if unread:
         return UNKNOWN, f"NVML does not report its memory: {_codes(session)}"
     return OK, ""
-
-
-def _told(session: NvmlSession, function: str, gpu: Any) -> tuple[Any, bool]:
-    """What a function returns, and whether it was refused by a board that has such a thing."""
-    found = session.ask(function, gpu)
-    return found, bool(session.code) and not session.absent()
-
-
-def _recovery_action(session: NvmlSession, gpu: Any) -> int:
-    field = session.library.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
-    values = session.ask("nvmlDeviceGetFieldValues", gpu, [field])
-    if not values or values[0].nvmlReturn != session.library.NVML_SUCCESS:
-        return 0
-    return int(values[0].value.uiVal)
 
 
 def _codes(session: NvmlSession) -> str:
@@ -135,7 +120,9 @@ def _gpu(system: System, session: NvmlSession, address: str, parts: ProbeParts) 
         found[name] = read(session, gpu)
         if name in _NAMED and found[name] is None and session.code and not session.absent():
             failed.append(_failure(name, session))
-    found.update(health_of(system, session, gpu, address))
+    seen, unread = gpu_readings.read(session, gpu) if gpu is not None else (None, False)
+    found["readings"] = seen
+    found.update(health_of(system, session, address, seen, unread=unread))
     if failed and found["health"] != LOST:
         parts.miss(f"nvml {address}", ", ".join(failed))
     return found

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Any
 
 from vgpumgr.helper import pci, sysfs
 from vgpumgr.helper.errors import ProbeParts
 from vgpumgr.helper.nvidia import vf_files
 from vgpumgr.helper.system import System
+
+# PCI Express has links of up to x32.
+_WIDEST = 32
 
 
 def addresses(system: System) -> list[str]:
@@ -54,6 +58,7 @@ def _device(system: System, address: str, kind: str, parts: ProbeParts) -> dict[
         "boot_vga": lambda: sysfs.optional_text(system, f"{folder}/boot_vga") == "1",
         "reset_methods": lambda: _reset_methods(system, address),
         "siblings": lambda: _siblings(system, address),
+        "link": lambda: _link_width(system, address),
         "sriov": lambda: _sriov(system, address, parts),
     }
     fields = {name: parts.read(f"devices {address} {name}", read) for name, read in readers.items()}
@@ -76,6 +81,24 @@ def _numa_node(system: System, folder: str) -> int | None:
 
 def _reset_methods(system: System, address: str) -> list[str]:
     return (sysfs.optional_text(system, f"{pci.path(address)}/reset_method") or "").split()
+
+
+def _link_width(system: System, address: str) -> dict[str, int] | None:
+    """The PCIe link's width in use, and the most that function and slot have together; None
+    where sysfs does not tell. The generation is not read: an idle function lowers it on its own.
+    """
+    now = _width(system, f"{pci.path(address)}/current_link_width")
+    most = _width(system, f"{pci.path(address)}/max_link_width")
+    if not now or not most:
+        return None
+    slot = _width(system, f"{posixpath.dirname(system.real(pci.path(address)))}/max_link_width")
+    return {"width": now, "most": min(most, slot or most)}
+
+
+def _width(system: System, path: str) -> int:
+    """0 where it is not told; the kernel says 255 where the link is down."""
+    text = sysfs.optional_text(system, path) or ""
+    return int(text) if text.isdecimal() and int(text) <= _WIDEST else 0
 
 
 def _siblings(system: System, address: str) -> list[dict[str, Any]]:

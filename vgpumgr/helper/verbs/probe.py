@@ -12,7 +12,14 @@ from typing import Any
 from vgpumgr.helper import VERSION, arguments, claims, digests, errors, fleets, pci
 from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.errors import HelperError, ProbeParts
-from vgpumgr.helper.facts import libvirt_state, machine, mdevs, nvml_facts, pci_devices
+from vgpumgr.helper.facts import (
+    kernel_log,
+    libvirt_state,
+    machine,
+    mdevs,
+    nvml_facts,
+    pci_devices,
+)
 from vgpumgr.helper.facts.machine_features import machine_features
 from vgpumgr.helper.nvidia import nvswitch
 from vgpumgr.helper.system import System
@@ -39,6 +46,7 @@ PARTS = {
     "gpus": ("devices", "parents", "nvml", "fabric"),
     "mdevs": ("mdevs", "mdevctl"),
     "claims": ("claims", "epochs"),
+    "log": ("xids",),
     "unknown": ("unknown",),
 }
 _MACHINE_PART, _LIBVIRT = "machine", "libvirt"
@@ -100,6 +108,7 @@ def look(system: System) -> dict[str, Any]:
         "nvml": _nvml(system, functions, parts),
         "fabric": parts.read("fabric", nvswitch.facts, system),
         "claims": _claims(system, parts),
+        "xids": parts.read("xids", kernel_log.xids, system),
         "unknown": parts.unknown,
     }
 

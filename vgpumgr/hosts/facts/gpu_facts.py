@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from vgpumgr import catalog
+from vgpumgr.hosts.facts.health_facts import readings
 from vgpumgr.hosts.facts.typed_answer import MOST_MIB, TypedAnswer
 from vgpumgr.model.formats import PciAddress
 from vgpumgr.model.gpu import (
@@ -330,6 +331,7 @@ def _pci_gpu(device: TypedAnswer, told: TypedAnswer | None, types: TypeLists) ->
         nvlinks=nvml.maybe_number("nvlinks", most=_MOST_LINKS),
         health=nvml.word("health", GpuHealth) or GpuHealth.UNKNOWN,
         health_detail=nvml.words("health_detail") or _silent(told),
+        readings=readings(device, nvml),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgpumgr.hosts.facts.gpu_facts import MOST_GPUS, MOST_GROUP, gpus
+from vgpumgr.hosts.facts.health_facts import xid_lines
 from vgpumgr.hosts.facts.typed_answer import (
     LONGEST_TEXT,
     MOST,
@@ -167,6 +168,7 @@ PARTS: Mapping[str, Callable[[TypedAnswer], PartFields]] = {
         "claims": _claims(probe),
         "epochs": _epochs(probe.maybe_child("epochs")),
     },
+    "log": lambda probe: {"xids": xid_lines(probe)},
     "unknown": lambda probe: {"unknown": unknown_parts(probe)},
 }
 

@@ -40,6 +40,7 @@ CHANGES = frozenset(
         "vfs_set",
         "mixed_size_set",
         "scheduler_set",
+        "gpu_reset",
         "gi_create",
         "gi_destroy",
         "fabric_activate",
@@ -65,6 +66,7 @@ LONG_S = {
     # Rebinding a driver, resetting a GPU and training links take tens of seconds.
     "vfs_set": 180.0,
     "mig_mode_set": 180.0,
+    "gpu_reset": 180.0,
     "fabric_activate": 120.0,
     "fabric_deactivate": 120.0,
     "vgpu_create": 60.0,

@@ -10,6 +10,9 @@ from vgpumgr.sim.linux.file_tree import FileTree, refusal
 
 BUS = "/sys/bus/pci"
 
+WIDTH = 16
+# What the link's status register reads as once the function is gone.
+_NO_LINK = 63
 _PAGE = 4096
 _CONFIG_BYTES = 256
 _LINES, _VF_LINE = 13, 7
@@ -22,6 +25,7 @@ _WINDOWS, _WINDOW_BITS, _WINDOW_BYTES = 0x380000000000, 36, 1 << 35
 class Function:
     """One PCI function. ``group`` None: the IOMMU is off. ``physfn`` is a VF's PF.
 
+    ``link_width``: of its PCIe link, x16 at most.
     ``dirty``: a guest had it since it was last reset. ``lost``: it fell off the bus. ``placed``:
     its BARs have addresses; ``vfs_placed``: so have those of its VFs, where it can have any.
     """
@@ -43,6 +47,7 @@ class Function:
     has_vf_bars: bool = False
     placed: bool = True
     vfs_placed: bool = True
+    link_width: int = WIDTH
 
     def config(self) -> bytes:
         """The configuration space; all ones once the function is lost (behaviour §15)."""
@@ -55,6 +60,10 @@ class Function:
         sub_vendor, sub_device = self.subsystem.split(":")
         head[0x2C:0x2E], head[0x2E:0x30] = _little(sub_vendor), _little(sub_device)
         return bytes(head)
+
+    def width_told(self) -> int:
+        """What sysfs shows as the width of its link."""
+        return _NO_LINK if self.lost else self.link_width
 
     def resource(self) -> str:
         """BAR 0 to 5, the ROM, six BARs of VFs (Linux 6.12 drivers/pci/pci-sysfs.c).
@@ -93,6 +102,9 @@ def show(tree: FileTree, function: Function, iommu_group: Callable[[int], str]) 
         lambda: f"{function.override or '(null)'}\n",
         lambda text: _override(function, text),
     )
+    if not function.physfn:
+        tree.text(f"{at}/max_link_width", f"{WIDTH}\n")
+        tree.file(f"{at}/current_link_width", lambda: f"{function.width_told()}\n")
     _show_reset(tree, function)
     if function.pci_class.startswith("0300") and not function.physfn:
         tree.text(f"{at}/boot_vga", "0\n")

@@ -11,7 +11,7 @@ import json
 import posixpath
 import time
 import uuid
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 
 from vgpumgr import catalog
 from vgpumgr.model.sim_fleet import SimHost
@@ -60,6 +60,26 @@ class HostClock:
     def wait(self, seconds: float) -> None:
         """Let time pass."""
         self._waited += seconds
+
+
+class KernelLog:
+    """The log of a boot: what drivers write of each GPU, in the order in which it is read."""
+
+    def __init__(self, logs: Sequence[Sequence[str]], clock: HostClock) -> None:
+        self._logs = logs
+        self._clock = clock
+        self._booted = clock.now()
+        self._taken = [0] * len(logs)
+        self._records: list[str] = []
+
+    def records(self) -> list[str]:
+        """As ``/dev/kmsg`` gives them: priority, sequence number, microseconds, flags; text."""
+        for index, log in enumerate(self._logs):
+            for line in log[self._taken[index] :]:
+                at = int((self._clock.now() - self._booted) * 1e6)
+                self._records.append(f"4,{len(self._records)},{at},-;{line}\n")
+            self._taken[index] = len(log)
+        return list(self._records)
 
 
 NVIDIA = "nvidia"
@@ -194,6 +214,7 @@ class Kernel:
         self.unlisted = unlisted_gpus(host, self.gpus, durable)
         self.sriov: dict[str, Sriov] = {}
         self.processes = Processes(self.tree, self.nvidia)
+        self.log = KernelLog([gpu.log for gpu in self.nvidia.values()], self.clock)
         self.fabric = fabric_manager(host, self.gpus, self.nvidia, self.clock.now)
         self._durable = durable
         self._show_machine()

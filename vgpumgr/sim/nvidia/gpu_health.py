@@ -44,16 +44,26 @@ class Ecc:
 
 
 FELL_OFF_THE_BUS = 79
+HW_THERMAL = 0x40
 ROW_REMAP_RECORDED = 63
 _WORDS = {FELL_OFF_THE_BUS: "GPU has fallen off the bus."}
 
 
 class Recovery(IntEnum):
-    """NVML's recovery actions, as far as an Xid leads to them here."""
+    """NVML's recovery actions; an Xid leads to the first three here."""
 
     NONE = 0
     GPU_RESET = 1
     NODE_REBOOT = 2
+    DRAIN_P2P = 3
+    DRAIN_AND_RESET = 4
+    RECOVER_IMEX_DOMAIN = 5
+    BUS_RESET = 6
+    SYSTEM_REBOOT = 7
+
+
+# Recovery actions that a reset of the GPU ends.
+_MENDED = frozenset({Recovery.GPU_RESET, Recovery.DRAIN_P2P, Recovery.DRAIN_AND_RESET})
 
 
 @dataclass(slots=True)
@@ -70,6 +80,8 @@ class RemappedRows:
 class Health:
     """``xids`` are all since boot, oldest first. ``clock_reasons`` is NVML's mask (1: idle).
 
+    ``uncorrected`` memory errors are counted since the last reset, ``retired`` pages of memory for
+    good (boards before Ampere); ``sram_exceeded``: more errors of the SRAM than NVIDIA allows.
     ``hidden``: NVML refuses a handle (NVML_ERROR_UNKNOWN), as for a GPU that did not come up.
     """
 
@@ -80,6 +92,9 @@ class Health:
     xids: list[int] = field(default_factory=list)
     rows: RemappedRows = field(default_factory=RemappedRows)
     clock_reasons: int = 0x1
+    uncorrected: int = 0
+    retired: int = 0
+    sram_exceeded: bool = False
 
     def xid(self, number: int) -> str:
         """Take note of an Xid; its line in the kernel log. 79: the GPU is lost."""
@@ -101,7 +116,8 @@ class Health:
     def reset(self) -> None:
         """What a reset of the GPU mends; not a failed remapping, and not what needs a reboot."""
         self.rows.pending = False
-        if self.recovery is Recovery.GPU_RESET:
+        self.uncorrected = 0
+        if self.recovery in _MENDED:
             self.recovery = Recovery.NONE
 
 

@@ -178,6 +178,8 @@ FABRIC_FUNCTIONS: dict[str, Callable[..., None]] = {
 }
 
 
+# Of the PCIe link, in use and at most: faults of the simulation are of its width.
+_GENERATION = 4
 _BEFORE_ROW_REMAPPING = frozenset({"maxwell", "pascal", "volta", "turing"})
 _BEFORE_PAGE_RETIREMENT = frozenset({"maxwell"})
 
@@ -226,16 +228,42 @@ def _clock_reasons(handle: Any, reasons: Any) -> None:
 
 def _field_values(handle: Any, count: Any, values: Any) -> None:
     """Each field has a return code of its own."""
-    asked = gpu(handle)
+    known = _fields_of(gpu(handle))
     array = place(values)
     for index in range(number(count)):
         field = array[index]
-        if field.fieldId == pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION:
-            field.valueType = pynvml.NVML_VALUE_TYPE_UNSIGNED_INT
-            field.nvmlReturn = pynvml.NVML_SUCCESS
-            field.value.uiVal = int(asked.health.recovery)
-        else:
+        told = known.get(field.fieldId)
+        if told is None:
             field.nvmlReturn = pynvml.NVML_ERROR_NOT_SUPPORTED
+            continue
+        field.valueType = pynvml.NVML_VALUE_TYPE_UNSIGNED_INT
+        field.nvmlReturn = pynvml.NVML_SUCCESS
+        field.value.uiVal = told
+
+
+def _fields_of(asked: NvidiaGpu) -> dict[int, int | None]:
+    """None where the board has no such thing."""
+    retires = asked.model.arch in _BEFORE_ROW_REMAPPING - _BEFORE_PAGE_RETIREMENT
+    return {
+        pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION: int(asked.health.recovery),
+        pynvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL: asked.health.uncorrected
+        if asked.ecc.enabled
+        else None,
+        pynvml.NVML_FI_DEV_RETIRED_SBE: 0 if retires else None,
+        pynvml.NVML_FI_DEV_RETIRED_DBE: asked.health.retired if retires else None,
+    }
+
+
+def _sram_status(handle: Any, status: Any) -> None:
+    asked = gpu(handle)
+    if asked.model.arch in _BEFORE_ROW_REMAPPING or not asked.ecc.enabled:
+        raise Failed(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    place(status).bThresholdExceeded = int(asked.health.sram_exceeded)
+
+
+def _generation(handle: Any, generation: Any) -> None:
+    gpu(handle)
+    put(generation, _GENERATION)
 
 
 HEALTH_FUNCTIONS: dict[str, Callable[..., None]] = {
@@ -245,6 +273,9 @@ HEALTH_FUNCTIONS: dict[str, Callable[..., None]] = {
     "nvmlDeviceGetRetiredPagesPendingStatus": _retired_pages_pending,
     "nvmlDeviceGetCurrentClocksEventReasons": _clock_reasons,
     "nvmlDeviceGetFieldValues": _field_values,
+    "nvmlDeviceGetSramEccErrorStatus": _sram_status,
+    "nvmlDeviceGetCurrPcieLinkGeneration": _generation,
+    "nvmlDeviceGetMaxPcieLinkGeneration": _generation,
 }
 
 

@@ -263,6 +263,11 @@ def _snapshots(connection: Connection) -> None:
     connection.exec_driver_sql("ALTER TABLE vm ADD COLUMN snapshots TEXT")
 
 
+def _gpu_health(connection: Connection) -> None:
+    """Version 22: what GPUs' readings and Xids said of their health."""
+    connection.exec_driver_sql("ALTER TABLE gpu ADD COLUMN health TEXT NOT NULL DEFAULT ''")
+
+
 # Version a step starts from → the step, in words that both databases know. A step once shipped
 # never changes, whatever becomes of the tables later.
 STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
@@ -287,6 +292,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         18: secret_table,
         19: _webhooks,
         20: _snapshots,
+        21: _gpu_health,
     }
 )
 

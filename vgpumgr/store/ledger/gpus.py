@@ -15,6 +15,7 @@ from vgpumgr.model.gpu import GpuFacts, GpuHealth, GpuRecord, GpuState
 from vgpumgr.model.layout import GpuLayout, LayoutRecord
 from vgpumgr.store.ledger import audit_trail
 from vgpumgr.store.ledger.audit_trail import Stamp, StateChange, of_layouts
+from vgpumgr.store.ledger.gpu_health import load_health
 from vgpumgr.store.ledger.gpu_texts import load_gpu
 from vgpumgr.store.ledger.row_memo import RowMemo
 from vgpumgr.store.schema import allocation, gpu, host, layout, task
@@ -34,6 +35,7 @@ EVERY_GPU = (
         gpu.c.state,
         gpu.c.generation,
         gpu.c.state_why,
+        gpu.c.health,
     )
     .where(gpu.c.host.in_(_ENROLLED))
     .order_by(gpu.c.host, gpu.c.device, gpu.c.id)
@@ -63,6 +65,7 @@ def _gpu(
     state: str,
     generation: int,
     state_why: str,
+    health: str,
 ) -> GpuRecord:
     return GpuRecord(
         id=id_,
@@ -72,6 +75,7 @@ def _gpu(
         state=GpuState(state),
         generation=generation,
         state_why=state_why,
+        health=load_health(health),
     )
 
 

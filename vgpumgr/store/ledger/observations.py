@@ -13,8 +13,10 @@ from sqlalchemy.exc import IntegrityError
 
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuFacts, GpuState
+from vgpumgr.model.health import NO_EVIDENCE, HealthRecord
 from vgpumgr.model.host import HostFacts
 from vgpumgr.store.ledger.audit_trail import Stamp, StateChange, of_gpus, write
+from vgpumgr.store.ledger.gpu_health import dump_health, health_told, load_health, looked_at
 from vgpumgr.store.ledger.gpu_texts import dump_gpu, is_text_of
 from vgpumgr.store.ledger.gpus import gpu_supply
 from vgpumgr.store.ledger.host_texts import dump_host
@@ -45,10 +47,12 @@ def observe(
     try:
         for seen, match in zip(facts.gpus, found, strict=True):
             count = units.get(seen.device, 1)
+            before = load_health(match.health) if match else NO_EVIDENCE
+            health = looked_at(before, seen, facts, at)
             if match is None:
-                _add(connection, stamp, facts.host, seen, count, at)
+                _add(connection, stamp, facts.host, seen, count, at, health)
             else:
-                _refresh(connection, stamp, facts.host, seen, match, count)
+                _refresh(connection, stamp, facts.host, seen, match, count, health)
     except IntegrityError as error:
         raise Conflict(
             f"another host shows a GPU of {facts.host} at this moment",
@@ -103,10 +107,17 @@ def _boot(row: Any) -> str:
 
 
 def _add(
-    connection: Connection, stamp: Stamp, name: str, seen: GpuFacts, units: int, at: float
+    connection: Connection,
+    stamp: Stamp,
+    name: str,
+    seen: GpuFacts,
+    units: int,
+    at: float,
+    health: HealthRecord,
 ) -> None:
     id_ = new_gpu_id(connection)
     write(connection, stamp, [_told("gpu.found", name, seen, id_, seen.model)])
+    write(connection, stamp, health_told(id_, name, seen.device, NO_EVIDENCE, health))
     connection.execute(
         insert(gpu).values(
             id=id_,
@@ -121,6 +132,7 @@ def _add(
             state=GpuState.HEALTHY.value,
             generation=1,
             first_seen_at=at,
+            health=dump_health(health),
         )
     )
 
@@ -130,17 +142,26 @@ def _told(event: str, name: str, seen: GpuFacts, id_: str, detail: str = "") -> 
 
 
 def _refresh(
-    connection: Connection, stamp: Stamp, name: str, seen: GpuFacts, old: KnownGpu, units: int
+    connection: Connection,
+    stamp: Stamp,
+    name: str,
+    seen: GpuFacts,
+    old: KnownGpu,
+    units: int,
+    health: HealthRecord,
 ) -> None:
     seen = replace(seen, uuid=seen.uuid or old.uuid, serial=seen.serial or old.serial)
     units = max(1, units, old.held_slots)
     state = GpuState.HEALTHY if old.state is GpuState.MISSING else old.state
     stands = (old.host, old.units, old.state) == (name, units, state)
     known = (old.uuid, old.serial) == (seen.uuid, seen.serial)
-    if stands and known and is_text_of(old.facts, seen):
+    before = load_health(old.health)
+    if stands and known and health is before and is_text_of(old.facts, seen):
         return
     supply = gpu_supply(seen)
-    moved = not stands or old.supply != supply
+    takes = health.state.takes_vms == before.state.takes_vms
+    moved = not stands or old.supply != supply or not takes
+    write(connection, stamp, health_told(old.id, name, seen.device, before, health))
     if (old.host, old.device) != (name, seen.device):
         write(connection, stamp, [_told("gpu.moved", name, seen, old.id, f"from {old.place()}")])
     elif state is not old.state:
@@ -158,6 +179,7 @@ def _refresh(
             "supply": supply,
             "units": units,
             "state": state.value,
+            "health": dump_health(health),
             "raised": 1 if moved else 0,
         },
     )
@@ -194,8 +216,8 @@ def _mark_missing(
 class KnownGpu:
     """What the ledger knows of a GPU: its evidence, its state, and what was last written of it.
 
-    ``held_slots`` is one more than its highest held slot. ``facts`` and ``supply`` are the stored
-    text, to tell whether anything changed.
+    ``held_slots`` is one more than its highest held slot. ``facts``, ``supply`` and ``health`` are
+    the stored text, to tell whether anything changed.
     """
 
     id: str
@@ -209,6 +231,7 @@ class KnownGpu:
     held_slots: int = 0
     facts: str = ""
     supply: str = ""
+    health: str = ""
 
     def place(self) -> str:
         """Where it is, in words."""
@@ -335,6 +358,7 @@ _COULD_BE = (
         gpu.c.supply,
         gpu.c.state,
         gpu.c.units,
+        gpu.c.health,
     )
     .where(
         (gpu.c.host == bindparam("in_host"))
@@ -375,6 +399,7 @@ def _known(row: Any, held_slots: int) -> KnownGpu:
         units=row.units,
         facts=row.facts,
         supply=row.supply,
+        health=row.health,
         held_slots=held_slots,
     )
 

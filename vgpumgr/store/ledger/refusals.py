@@ -15,7 +15,7 @@ from vgpumgr.model.errors import NotFound, StaleGeneration
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.operation import PlaceRefused, PlaceServed
 from vgpumgr.model.refusal import Refusal
-from vgpumgr.store.ledger import gpus, hosts
+from vgpumgr.store.ledger import gpu_health, gpus, hosts
 from vgpumgr.store.ledger.audit_trail import Stamp, write
 from vgpumgr.store.schema import refusal
 from vgpumgr.store.schema.columns import decodes
@@ -128,9 +128,12 @@ def change_host(connection: Connection, stamp: Stamp, record: HostRecord) -> Non
 
 
 def lift(connection: Connection, stamp: Stamp, gpu: str) -> None:
-    """Use a GPU again that is quarantined, or in back-off; Conflict where it is neither."""
-    forgiven = forgive(connection, stamp, gpu=gpu)
-    if not forgiven or gpus.is_quarantined(connection, gpu):
+    """Use a GPU again that is quarantined, in back-off, or out for what was reported of it;
+    Conflict where it is none of these.
+    """
+    forgiven = bool(forgive(connection, stamp, gpu=gpu))
+    forgotten = gpu_health.lift(connection, stamp, gpu)
+    if not (forgiven or forgotten) or gpus.is_quarantined(connection, gpu):
         gpus.lift_quarantine(connection, stamp, gpu)
 
 

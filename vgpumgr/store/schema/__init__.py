@@ -31,7 +31,7 @@ from vgpumgr.store.schema.vm_tables import (
 )
 from vgpumgr.store.schema.webhook_tables import webhook
 
-SCHEMA_VERSION = 21
+SCHEMA_VERSION = 22
 
 __all__ = [
     "MEMORY",

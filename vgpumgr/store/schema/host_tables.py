@@ -61,6 +61,7 @@ gpu = Table(
     integer("generation"),
     time("first_seen_at"),
     text("state_why", server_default=""),
+    text("health", server_default=""),
 )
 Index("gpu_host", gpu.c.host)
 

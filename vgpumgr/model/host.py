@@ -183,8 +183,8 @@ class HostFacts:
     ``stopping``: it is being shut down, and powers its guests off. ``fabric`` is None where no
     Fabric Manager answers in a mode that has partitions. ``hugepage_kib`` is the size of a huge
     page where none is named, None where the host does not tell. ``filters`` are libvirt's network
-    filters, ``features`` those of :class:`MachineFeature` that a VM can have there. ``xids`` are the
-    newest of the kernel's log since the boot, in its order; none where the log may not be read.
+    filters, ``features`` those of :class:`MachineFeature` that a VM can have there. ``xids`` are
+    the newest of the kernel's log since the boot, in its order; none where it may not be read.
     ``epochs`` are
     the highest that the host has seen of each fleet's controllers, None where that was not read;
     ``epoch`` is what a helper said that kept one for all fleets. They are what the host remembers

@@ -24,11 +24,12 @@ def microseconds(at: float) -> int:
 
 
 class ReportBy(StrEnum):
-    """What a report has a line for."""
+    """What a report has a line for; ``PART`` is each profile of each VM."""
 
     TENANT = "tenant"
     VM = "vm"
     POOL = "pool"
+    PART = "part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +63,9 @@ class GpuPresence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldRows:
-    """What was held of GPUs, as columns with an entry for each allocation. ``slots`` None is the
-    whole GPU, ``until`` None what is held still; times are Unix seconds.
+    """What was held of GPUs, as columns with an entry for each allocation. ``shape_of`` says which
+    of ``shapes`` each held: slots, None for the whole GPU. ``until`` None is held still; times are
+    Unix seconds.
     """
 
     vm_ids: Sequence[str] = ()
@@ -71,9 +73,13 @@ class HeldRows:
     tenants: Sequence[str] = ()
     gpus: Sequence[str] = ()
     profiles: Sequence[str] = ()
-    slots: Sequence[tuple[int, ...] | None] = ()
+    shapes: Sequence[tuple[int, ...] | None] = ()
+    shape_of: Sequence[int] = ()
     since: Sequence[float] = ()
     until: Sequence[float | None] = ()
+
+    def __len__(self) -> int:
+        return len(self.gpus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

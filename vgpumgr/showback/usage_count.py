@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from types import MappingProxyType
 
 import numpy as np
 
@@ -16,37 +15,22 @@ from vgpumgr.model.showback import (
     UsageKey,
     UsageLine,
 )
-from vgpumgr.showback.exact_sums import Whole
-from vgpumgr.showback.held_slots import HeldSlots, numbered
+from vgpumgr.showback.held_slots import HeldSlots
+from vgpumgr.showback.usage_keys import numbered, owners
 
 MOST_YEARS = 20
 """Longer spans would not be summed exactly."""
-_Told = Callable[[UsageKey], UsageKey]
-
-
-def _whole(key: UsageKey) -> UsageKey:
-    return key
-
-
-KEYS: Mapping[ReportBy, _Told] = MappingProxyType(
-    {
-        ReportBy.TENANT: lambda key: UsageKey(key.tenant),
-        ReportBy.POOL: lambda key: UsageKey(key.tenant, key.pool),
-        ReportBy.VM: lambda key: UsageKey(key.tenant, key.pool, key.vm, key.vm_id),
-    }
-)
-"""What of a key each report tells."""
 
 
 class UsageCount:
     """The use of a fleet, counted once; :meth:`lines` tells it of a span."""
 
-    def __init__(self, history: UsageHistory, key: _Told = _whole) -> None:
-        self._held = HeldSlots(history.held, history.gpus, history.pools)
-        kinds = ((each.model, each.units) for each in history.gpus)
-        self._kinds, self._kind_of = numbered(kinds, len(history.gpus))
-        self._keys, of_owner = numbered(map(key, self._held.owners), len(self._held.owners))
-        self._groups: Whole = self._held.pieces(of_owner, self._kind_of, len(self._kinds))
+    def __init__(self, history: UsageHistory, by: ReportBy) -> None:
+        self._gpus = history.gpus
+        self._kinds, self._kind_of = numbered([(each.model, each.units) for each in self._gpus])
+        self._keys, of_owner = owners(history.held, history.pools, by)
+        self._held = HeldSlots(history.held, self._gpus, of_owner)
+        self._groups = self._held.groups(self._kind_of, len(self._kinds))
 
     def lines(self, span: Span) -> tuple[UsageLine, ...]:
         """By key and model, and at the end of each model what nobody held; the GPU times are
@@ -74,7 +58,7 @@ class UsageCount:
         fleet, and of what was held while it was missing.
         """
         found = [0] * len(self._kinds)
-        for number, gpu in enumerate(self._held.gpus):
+        for number, gpu in enumerate(self._gpus):
             found[int(self._kind_of[number])] += self._of_gpu(number, gpu, span)
         return found
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from vgpumgr.helper import host_series
+from vgpumgr.helper import VERSION, host_series
 from vgpumgr.helper.series_text import MEDIA_TYPE
 
 PORT = 9869
@@ -52,9 +52,13 @@ def reading() -> dict[str, Any] | None:
 
 
 class HostExporter:
-    """What is told to who asks: one reading at a time, and the same for all who wait for it."""
+    """What is told to who asks: one reading at a time, and the same for all who wait for it.
+
+    ``outdated``: another helper than this one was installed meanwhile, and answers.
+    """
 
     def __init__(self, host: str, read: Callable[[], Any], *, details: bool = False) -> None:
+        self.outdated = False
         self._host = host
         self._read = read
         self._details = details
@@ -70,8 +74,10 @@ class HostExporter:
                 told = self._read()
                 self._at = time.monotonic()
                 took_s = self._at - began
-                text = host_series.text(self._host, told, took_s, details=self._details)
-                self._text = text.encode()
+                self.outdated = told is not None and told["helper"] != VERSION
+                if not self.outdated:
+                    text = host_series.text(self._host, told, took_s, details=self._details)
+                    self._text = text.encode()
             return self._text
 
 
@@ -118,6 +124,10 @@ class _Scrape(BaseHTTPRequestHandler):
             self.send_error(404, f"the series are at {PATH}")
             return
         text = self.server.exporter.text()
+        if self.server.exporter.outdated:
+            self.send_error(503, "another helper was installed: this one ends")
+            self.server.shutdown()
+            return
         self.send_response(200)
         self.send_header("Content-Type", MEDIA_TYPE)
         self.send_header("Content-Length", str(len(text)))
@@ -137,7 +147,7 @@ def listen_address(text: str) -> tuple[str, int]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Serve until it is ended."""
+    """Serve until it is ended, or another helper was installed: its unit starts it again."""
     parser = argparse.ArgumentParser(prog="vgpumgr-helper --export")
     parser.add_argument("--listen", type=listen_address, default=f"127.0.0.1:{PORT}")
     parser.add_argument("--host", default=os.uname().nodename.partition(".")[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -59,10 +60,24 @@ def test_only_who_sees_all_tenants_reads_them(inside: Inside, role: Role, tenant
     may = tenant == EVERY_TENANT and role in READERS
     assert inside.ask("GET", "/metrics", secret).status == (200 if may else 403)
     assert inside.ask("GET", "/v1/metrics", secret).status == (200 if may else 403)
+    assert inside.ask("GET", "/v1/metrics/sd", secret).status == (200 if may else 403)
 
 
 def test_without_a_login_there_are_none(inside: Inside) -> None:
     assert inside.ask("GET", "/metrics").status == 401
+    assert inside.ask("GET", "/v1/metrics/sd").status == 401
+
+
+def test_prometheus_is_told_which_hosts_to_ask(inside: Inside) -> None:
+    secret = prometheus(inside)
+    assert inside.ask("GET", "/v1/metrics/sd", secret).body == []
+    ledger = inside.app.writable_ledger
+    [record] = ledger.hosts()
+    ledger.update_host(replace(record, labels={"exporter": "gpu1.example:9869"}))
+    said = inside.ask("GET", "/v1/metrics/sd", secret)
+    assert said.headers["content-type"] == "application/json"
+    meta = {"__meta_vgpumgr_host": record.name}
+    assert said.body == [{"targets": ["gpu1.example:9869"], "labels": meta}]
 
 
 def test_old_series_do_not_pass_for_new_ones(inside: Inside) -> None:

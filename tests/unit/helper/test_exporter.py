@@ -170,6 +170,19 @@ def test_one_that_sends_nothing_holds_up_no_other(host: MeasuredHost) -> None:
             each.close()
 
 
+def test_it_ends_where_another_helper_was_installed(host: MeasuredHost) -> None:
+    def newer() -> dict[str, Any]:
+        return {"helper": "next", "figures": "told in another way"}
+
+    with ExporterServer(("127.0.0.1", 0), HostExporter("h1", newer)) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        asked = f"http://127.0.0.1:{server.server_address[1]}/metrics"
+        assert refused(urllib.request.Request(asked)) == 503
+        thread.join(10)
+        assert not thread.is_alive()
+
+
 @pytest.mark.parametrize(
     ("text", "address"),
     [

@@ -59,7 +59,8 @@ class Care:
         return next(each for each in found if each.facts.device == FIRST)
 
     def vms_on_it(self) -> list[str]:
-        return [each.vm for each in self.world.ledger.allocations() if each.gpu == self.gpu.id]
+        found = self.world.ledger.allocations()
+        return sorted(each.vm for each in found if each.gpu == self.gpu.id)
 
     def place(self, *names: str) -> None:
         """VMs on that GPU."""

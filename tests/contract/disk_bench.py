@@ -66,9 +66,12 @@ class GuestDisks(Protocol):
 
 
 class DiskBench:
-    """One enrolled host. The engine's process may be killed, and another one comes."""
+    """Enrolled hosts, one of which is looked ``at``. The engine's process may be killed, and another
+    one comes.
+    """
 
     def __init__(self, folder: Path, hosts: Callable[[Ledger], tuple[Hosts, HostRecord]]) -> None:
+        self.at = HOST
         self._file = folder / f"{uuid.uuid4()}.db"
         new_ledger(self._file)
         self.ledger = open_ledger(self._file)
@@ -87,7 +90,7 @@ class DiskBench:
 
     @property
     def host(self) -> Host:
-        return self.engine.host(HOST)
+        return self.engine.host(self.at)
 
     def vm(self, name: str = "a") -> VmRecord:
         return self.ledger.vm(name)

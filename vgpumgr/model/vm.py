@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
@@ -331,11 +331,16 @@ class VmRecord:
     @property
     def unsteady_volumes(self) -> frozenset[tuple[str, str]]:
         """The volumes that it writes to or that are about to go: nothing is laid over one."""
-        kept = self.snapshots
-        if self.moving_to is not None and self.moving_to.snapshots is not None:
-            kept = self.moving_to.snapshots
-        steady = () if self.state is VmState.DELETING else kept.volumes
+        to = self.moving_to
+        kept = self.snapshots if to is None or to.snapshots is None else to.snapshots
+        leaves = self.state is VmState.DELETING or (to is not None and to.host != self.host)
+        steady = () if leaves else kept.volumes
         return frozenset(self.every_volume) - frozenset(steady)
+
+
+def clones_of(vm: VmRecord, vms: Iterable[VmRecord]) -> tuple[str, ...]:
+    """The names of those of ``vms`` whose disks are laid over a snapshot of it."""
+    return tuple(each.name for each in vms if each.spec.is_laid_over(vm.snapshots.volumes))
 
 
 class AllocationState(StrEnum):

@@ -1,4 +1,4 @@
-"""VMs with snapshots whose host changes: on shared storage they go along, on a host's own not."""
+"""VMs with snapshots whose host changes: what is on shared storage stays, own files go along."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.simworld import SimWorld, host, vm
 from tests.unit.engine.test_amnesia import snapshot as kept_ledger
 from vgpumgr.engine.drift.drift_survey import survey
 from vgpumgr.model.drift import DriftKind
-from vgpumgr.model.errors import Conflict, VgpumgrError
+from vgpumgr.model.errors import Conflict, NotFound, VgpumgrError
 from vgpumgr.model.host import Fence
-from vgpumgr.model.vm import DiskMode, DiskSpec
+from vgpumgr.model.vm import Affinity, DiskMode, DiskSpec
 
 SHARED = (DiskSpec(pool="nas", size_bytes=1 << 20),)
 OWN = (DiskSpec(size_bytes=1 << 20),)
@@ -56,15 +56,41 @@ def test_on_shared_storage_snapshots_move_with_their_vm(world: SimWorld) -> None
     assert storage.volumes("nas") == ()
 
 
-def test_on_a_hosts_own_storage_they_keep_it_there(world: SimWorld) -> None:
+def files(world: SimWorld, name: str) -> set[str]:
+    storage = world.hosts.open(world.ledger.host(name)).storage
+    return {each.name for each in storage.volumes("default") if each.name.startswith("a-")}
+
+
+def test_on_a_hosts_own_storage_they_are_carried_with_a_vm_that_is_off(world: SimWorld) -> None:
     other = with_snapshots(world, OWN)
+    home = world.ledger.vm("a").host
+    before = files(world, home)
+    world.engine.migrate("a", other).raise_for_failure()
+    assert (files(world, home), files(world, other)) == (set(), before)
+    world.engine.revert("a", "s2").raise_for_failure()
+    world.engine.start(["a"]).raise_for_failure()
+    assert survey(world.engine).drifts == ()
+    with pytest.raises(Conflict) as caught:
+        world.engine.migrate("a", home)
+    assert "--cold" in caught.value.next
+    world.engine.migrate("a", home, cold=True).raise_for_failure()
+    world.engine.delete_snapshot("a", "s2").raise_for_failure()
+    assert len(files(world, home)) == 2
+    world.delete("a")
+    assert not files(world, home) and not files(world, other)
+
+
+def test_what_a_clone_is_laid_over_stays_where_it_is(world: SimWorld) -> None:
+    other = with_snapshots(world, OWN)
+    clone = world.engine.clone_spec(world.ledger.vm("a"), "b", "s1")
+    world.apply(clone)
     with pytest.raises(Conflict) as caught:
         world.engine.migrate("a", other)
-    assert "has snapshots (s1, s2)" in f"{caught.value.message} {caught.value.why}"
-    for name in ("s2", "s1"):
-        world.engine.delete_snapshot("a", name).raise_for_failure()
-    world.engine.migrate("a", other).raise_for_failure()
-    assert world.ledger.vm("a").host == other
+    assert "disks of b are laid over a snapshot of a" in caught.value.why
+    loose = replace(clone, affinity=Affinity())
+    world.engine.apply([loose])[1].raise_for_failure()
+    with pytest.raises(NotFound):
+        world.engine.migrate("b", other, cold=True)
 
 
 def test_they_are_evacuated_from_shared_storage(world: SimWorld) -> None:

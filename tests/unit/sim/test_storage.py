@@ -31,6 +31,7 @@ def test_the_images_are_there_and_can_be_inspected(host: Host) -> None:
         "format": "qcow2",
         "virtual_bytes": 10 << 30,
         "backing": None,
+        "backing_format": None,
         "data_file": None,
         "encrypted": False,
     }

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from vgpumgr.engine.migration.move_plan import DiskMove, MoveCheck, failed_check, passed_check
 from vgpumgr.engine.migration.move_reads import BaseImage, MoveReads
+from vgpumgr.engine.migration.move_snapshots import snapshot_moves
 from vgpumgr.engine.reservation.vm_volumes import AttachedVolume, attached, volume_path
 from vgpumgr.model.domain import VolumeFacts, VolumePlan
 from vgpumgr.model.errors import NotFound
@@ -23,9 +24,17 @@ FILE_KINDS = frozenset({"dir", "fs", "netfs", "vstorage"})
 
 
 def disk_moves(
-    vm: VmRecord, source: HostFacts, target: HostFacts, looks: MoveReads, *, live: bool
+    vm: VmRecord,
+    source: HostFacts,
+    target: HostFacts,
+    looks: MoveReads,
+    *,
+    live: bool,
+    clones: Sequence[str],
 ) -> tuple[tuple[DiskMove, ...], tuple[MoveCheck, ...]]:
-    """The move of every disk, and the checks that prevent one."""
+    """The move of every disk and snapshot, and the checks that prevent one. ``clones`` are VMs
+    whose disks are laid over a snapshot.
+    """
     moves: list[DiskMove] = []
     checks: list[MoveCheck] = []
     for volume in attached(vm):
@@ -35,26 +44,9 @@ def disk_moves(
             checks.append(_said(found, target))
         elif found is not None:
             checks.append(found)
-    checks += _snapshot_checks(vm, moves, source, target, looks)
-    return tuple(moves), (*checks, *_base_checks(looks.bases, vm, source, target))
-
-
-def _snapshot_checks(
-    vm: VmRecord, moves: Sequence[DiskMove], source: HostFacts, target: HostFacts, looks: MoveReads
-) -> Iterator[MoveCheck]:
-    """The files of snapshots are not carried; on shared storage they must be there all the same."""
-    if vm.snapshots and not all(each.shared for each in moves):
-        names = ", ".join(each.name for each in vm.snapshots)
-        text = f"{vm.name} has snapshots ({names}), whose files are on {source.host} alone"
-        yield failed_check("snapshots", text, f"vgpumgr vm snapshot delete {vm.name} NAME first")
-        return
-    for pool, name in vm.snapshots.volumes:
-        here, there = _pool(source, pool), _pool(target, pool)
-        if here is None or there is None:
-            continue
-        if (pool, name) not in looks.there or here.path != there.path:
-            text = f"{target.host} does not see {pool}/{name}, a snapshot of {vm.name}, at its path"
-            yield failed_check("snapshots", text)
+    kept, found_kept = snapshot_moves(vm, moves, source, target, looks, live=live, clones=clones)
+    checks += found_kept
+    return (*moves, *kept), (*checks, *_base_checks(looks.bases, vm, source, target))
 
 
 def _move(

@@ -19,7 +19,15 @@ from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import Decision, NotPlaced, Placed, nearest_first
 from vgpumgr.model.supply import Fleet
-from vgpumgr.model.vm import Allocation, DiskMode, GpuRequest, PlacementPolicy, VmRecord, VmSpec
+from vgpumgr.model.vm import (
+    Allocation,
+    DiskMode,
+    GpuRequest,
+    PlacementPolicy,
+    VmRecord,
+    VmSpec,
+    clones_of,
+)
 from vgpumgr.placement import place
 from vgpumgr.placement.defrag.movable_fleet import reseat
 
@@ -43,7 +51,9 @@ def make_plan(
     live = looks.runs and not cold
     held = [each for each in view.allocations if each.vm_id == vm.id]
     placed, room = _place(view, vm, held, target.name, policy, live=live, seat=seat)
-    disks, disk_checks = disk_moves(vm, source.facts, target.facts, looks, live=live)
+    disks, disk_checks = disk_moves(
+        vm, source.facts, target.facts, looks, live=live, clones=clones_of(vm, view.vms)
+    )
     checks = [*host_checks(vm, source, target, looks), *room]
     checks += guest_checks(view, vm, target, looks, placed, live=live)
     return MovePlan(
@@ -94,7 +104,8 @@ def failed_checks(
     source = next(host for host in view.hosts if host.name == vm.host)
     assert source.facts is not None and target.facts is not None, "both were probed"
     live = looks.runs and not cold
-    _, disks = disk_moves(vm, source.facts, target.facts, looks, live=live)
+    clones = clones_of(vm, view.vms)
+    _, disks = disk_moves(vm, source.facts, target.facts, looks, live=live, clones=clones)
     checks = (
         *host_checks(vm, source, target, looks),
         *guest_checks(view, vm, target, looks, seat, live=live),

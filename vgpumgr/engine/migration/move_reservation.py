@@ -59,8 +59,14 @@ def reservation(plan: MovePlan, view: LedgerView, opening: OperationOpening) -> 
         changed_vms=(replace(plan.vm, state=VmState.MIGRATING, moving_to=going),),
         allocations=move.new,
         gpu_generations={each.id: each.generation for each in view.gpus if each.id in taken},
-        host_generations={plan.target.name: plan.target.generation},
+        host_generations=_generations(plan),
     )
+
+
+def _generations(plan: MovePlan) -> dict[str, int]:
+    """The target's; and the source's where snapshots are there that a clone may be planned over."""
+    hosts = (plan.target, *([plan.source] if plan.vm.snapshots else []))
+    return {each.name: each.generation for each in hosts}
 
 
 def _move(plan: MovePlan, view: LedgerView, opening: OperationOpening) -> _Move:

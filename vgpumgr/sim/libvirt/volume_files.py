@@ -140,12 +140,15 @@ _PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """A file: zeros after ``data``, up to ``length``; ``guest`` is what a guest wrote into it."""
+    """A file: zeros after ``data``, up to ``length``. Of a qcow2 file ``data`` is what was uploaded
+    over its header, ``guest`` what a guest wrote into it, ``backing`` what it is laid over.
+    """
 
     format: str
     length: int
     data: bytes
     guest: bytes = b""
+    backing: str | None = None
 
 
 class VolumeFiles:
@@ -181,9 +184,16 @@ class VolumeFiles:
         """The whole file, without the zeros at its end."""
         facts = self._require(pool, volume)
         head, length = self.head(facts.path, EMPTY_QCOW2_BYTES)
-        data = max(head, self._data(facts), key=len)
-        guest = _unpacked(self._shelf(pool).guest(facts))
-        return Content(format=facts.format, length=length, data=data.rstrip(b"\0"), guest=guest)
+        data = self._data(facts)
+        if facts.format == "raw":
+            data = max(head, data, key=len)
+        return Content(
+            format=facts.format,
+            length=length,
+            data=data.rstrip(b"\0"),
+            guest=_unpacked(self._shelf(pool).guest(facts)),
+            backing=facts.backing_path,
+        )
 
     def receive(self, pool: str, volume: str, content: dict[str, Any]) -> None:
         """Take over the file of another host in place of this one."""
@@ -193,6 +203,9 @@ class VolumeFiles:
         if facts.format == "raw":
             grown = replace(facts, capacity_bytes=found.length)
             self._shelf(pool).keep(grown, self.xml(pool, volume))
+        else:
+            laid = replace(facts, backing_path=found.backing)
+            self._shelf(pool).keep(laid, self.xml(pool, volume))
         self._write(pool, volume, found.data)
         self._shelf(pool).write_guest(facts, _packed(found.guest))
 
@@ -276,9 +289,11 @@ class VolumeFiles:
         return _unpacked(self._shelf(facts.pool).data(facts))
 
     def _disk(self, facts: VolumeFacts) -> bytes:
-        """What the guest reads: its own writes, else the file's data, else what lies below."""
+        """What the guest reads: its own writes, else a raw file's data, else what lies below."""
         shelf = self._shelf(facts.pool)
-        if packed := shelf.guest(facts) or shelf.data(facts):
+        if facts.format == "raw":
+            return self._data(facts)
+        if packed := shelf.guest(facts):
             return _unpacked(packed)
         below = self._find(facts.backing_path) if facts.backing_path else None
         return self._disk(below) if below else b""

@@ -66,8 +66,8 @@ class GuestDisks(Protocol):
 
 
 class DiskBench:
-    """Enrolled hosts, one of which is looked ``at``. The engine's process may be killed, and another
-    one comes.
+    """Enrolled hosts, one of which is looked ``at``. The engine's process may be killed, and there
+    is another one then.
     """
 
     def __init__(self, folder: Path, hosts: Callable[[Ledger], tuple[Hosts, HostRecord]]) -> None:

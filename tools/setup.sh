@@ -1,5 +1,5 @@
 #!/bin/bash
-# Set-up for a fresh Debian 12 or 13. Usage: setup.sh demo|test|lab|release
+# Set-up for a fresh Debian 12 or 13. Usage: setup.sh demo|test|monitoring|lab|release
 # Says what it does; does nothing that is done already. Packages come from the mirror the machine already uses.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -7,9 +7,10 @@ cd "$(dirname "$0")/.."
 case "${1:-demo}" in
   demo) packages="python3 python3-venv python3-dev gcc libc6-dev pkg-config libvirt-dev libvirt0" ;;
   test) packages="libvirt-daemon libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils ovmf swtpm swtpm-tools openssh-client openssh-server iproute2 iptables sudo postgresql chromium fonts-dejavu-core prometheus prometheus-alertmanager" ;;
+  monitoring) packages="prometheus prometheus-alertmanager" ;;
   lab) packages="$(grep -v '^#' tests/lab/packages.txt | tr '\n' ' ')" ;;
   release) packages="mmdebstrap" ;;
-  *) echo "usage: tools/setup.sh demo|test|lab|release" >&2; exit 2 ;;
+  *) echo "usage: tools/setup.sh demo|test|monitoring|lab|release" >&2; exit 2 ;;
 esac
 
 as_root=""

@@ -5,10 +5,11 @@ A frame is made when the ledger has changed, and used until then: the texts in i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.helper.figure_families import VGPU_INFO_FAMILY
 from vgpumgr.helper.series_text import head_text, label_text
 from vgpumgr.model.desktop import DesktopRecord, PoolRecord
 from vgpumgr.model.gpu import Framework, GpuHealth, GpuInstance, GpuRecord, GpuState
@@ -20,19 +21,22 @@ MIB = 1 << 20
 RACK = "rack"
 """The label of a host that names its rack."""
 HEALTH_STATES = ("healthy", "degraded", "quarantined", "lost")
+_STATES = {state: label_text({"state": state}) for state in HEALTH_STATES}
 # Bound where a whole function is given away.
 _VFIO = "vfio-pci"
 
 
 class HeadTexts(dict[tuple[str, str], str]):
-    """All of a line but its value, by family and by the text of the labels that come last."""
+    """A newline, and all of a line but its value, by family and by the text of the labels that come
+    last.
+    """
 
     def __init__(self, labels: str) -> None:
         super().__init__()
         self.labels = labels
 
     def __missing__(self, key: tuple[str, str]) -> str:
-        found = self[key] = head_text(key[0], self.labels, key[1])
+        found = self[key] = f"\n{head_text(key[0], self.labels, key[1])}"
         return found
 
 
@@ -78,7 +82,8 @@ class InstanceFrame:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuFrame:
     """A GPU; ``number`` counts those of its host. ``info`` are the labels of its info series that
-    the ledger knows, ``given_away`` whether a guest has all of it.
+    the ledger knows, ``given_away`` whether a guest has all of it. ``known`` are the lines that the
+    ledger tells: family, text, how many.
     """
 
     record: GpuRecord
@@ -86,12 +91,12 @@ class GpuFrame:
     heads: HeadTexts
     info: Mapping[str, str]
     health: str
-    allocated_mib: int
     given_away: bool
     parts: tuple[PartFrame, ...] = ()
     instances: tuple[InstanceFrame, ...] = ()
     by_device: Mapping[str, PartFrame] = field(default_factory=dict)
     by_vm: Mapping[str, Sequence[PartFrame]] = field(default_factory=dict)
+    known: tuple[tuple[str, str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,19 +187,44 @@ def _gpu(
     for each in parts:
         by_vm.setdefault(each.allocation.vm_id, []).append(each)
     whole = any(each.framework == Framework.PASSTHROUGH for each in held)
+    allocated = sum(memory_mib(gpu, each) for each in held)
+    health = health_state(gpu)
+    instances = tuple(_instance(base, each, held, owners) for each in _instances(gpu))
     return GpuFrame(
         record=gpu,
         number=number,
         heads=HeadTexts(base),
         info=_info(host, gpu, held),
-        health=health_state(gpu),
-        allocated_mib=sum(memory_mib(gpu, each) for each in held),
+        health=health,
         given_away=whole or gpu.facts.driver == _VFIO,
         parts=parts,
-        instances=tuple(_instance(base, each, held, owners) for each in _instances(gpu)),
+        instances=instances,
         by_device={each.allocation.device: each for each in parts},
         by_vm=by_vm,
+        known=tuple(_known(base, allocated, health, parts, instances)),
     )
+
+
+def _known(
+    base: str,
+    allocated_mib: int,
+    health: str,
+    parts: Sequence[PartFrame],
+    instances: Sequence[InstanceFrame],
+) -> Iterator[tuple[str, str, int]]:
+    """The lines that stay as long as the ledger says the same."""
+    name = "vgpumgr_gpu_framebuffer_allocated_bytes"
+    yield name, f"\n{head_text(name, base)}{allocated_mib * MIB}", 1
+    name = "vgpumgr_gpu_health_state"
+    heads = ((state, head_text(name, base, labels)) for state, labels in _STATES.items())
+    lines = [f"\n{head}{int(state == health)}" for state, head in heads]
+    yield name, "".join(lines), len(lines)
+    for name, inside in (
+        (VGPU_INFO_FAMILY.name, [(each.heads.labels, each.info) for each in parts]),
+        ("vgpumgr_gi_info", [(each.heads.labels, each.info) for each in instances]),
+    ):
+        lines = [f"\n{head_text(name, labels, info)}1" for labels, info in inside]
+        yield name, "".join(lines), len(lines)
 
 
 def health_state(gpu: GpuRecord) -> str:

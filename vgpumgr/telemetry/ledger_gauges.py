@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from vgpumgr.helper.series_text import label_text
 from vgpumgr.model.desktop import DesktopRecord, DesktopState, PoolRecord
@@ -78,18 +78,26 @@ def add_pools(
             out.add("vgpumgr_pool_desktops", labels, counts[pool.id, state])
 
 
-def add_allocations(
-    out: Exposition, allocations: Collection[Allocation], vms: Iterable[VmRecord]
-) -> None:
-    """How many there are of each kind."""
+def allocation_counts(
+    allocations: Iterable[Allocation], vms: Iterable[VmRecord]
+) -> Sequence[tuple[str, int]]:
+    """How many there are of each kind, by the text of their labels."""
     tenants = {vm.id: vm.spec.tenant for vm in vms}
     counts = Counter(
         (tenants.get(each.vm_id, ""), each.framework, each.profile, str(each.state))
         for each in allocations
     )
-    for (tenant, framework, profile, state), count in sorted(counts.items()):
-        labels = {"tenant": tenant, "framework": framework, "profile": profile, "state": state}
-        out.add("vgpumgr_allocations", label_text(labels), count)
+    names = ("tenant", "framework", "profile", "state")
+    return [
+        (label_text(dict(zip(names, kind, strict=True))), count)
+        for kind, count in sorted(counts.items())
+    ]
+
+
+def add_allocations(out: Exposition, counts: Iterable[tuple[str, int]]) -> None:
+    """Their series."""
+    for labels, count in counts:
+        out.add("vgpumgr_allocations", labels, count)
 
 
 def fraction_of(gpu: GpuFrame, held: Allocation) -> float:

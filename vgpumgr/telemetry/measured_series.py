@@ -7,128 +7,98 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from vgpumgr.helper.figure_families import LAST_XID_FAMILY, XID_FAMILY
-from vgpumgr.helper.figure_table import (
-    GPU_FIGURES,
-    INSTANCE_FIGURES,
-    VGPU_FIGURES,
-    Figure,
-)
+from vgpumgr.helper.figure_families import GPU_INFO_FAMILY, LAST_XID_FAMILY, XID_FAMILY
+from vgpumgr.helper.figure_table import GPU_FIGURES, INSTANCE_FIGURES, VGPU_FIGURES
 from vgpumgr.helper.host_series import xid_counts
-from vgpumgr.helper.series_text import BaseUnit, label_text, value_text
+from vgpumgr.helper.series_text import label_text
 from vgpumgr.model.gpu_figures import Figures, GpuFigures, InstanceFigures, VgpuFigures
 from vgpumgr.model.host_sample import HostSample
 from vgpumgr.telemetry.exposition import Exposition
-from vgpumgr.telemetry.fleet_frame import (
-    HEALTH_STATES,
-    MIB,
-    GpuFrame,
-    HeadTexts,
-    HostFrame,
-    PartFrame,
-)
-
-_STATES = {state: label_text({"state": state}) for state in HEALTH_STATES}
-
-
-class _Column:
-    """A figure's lines, and how its value is written."""
-
-    __slots__ = ("family", "labels", "lines", "name", "unit")
-
-    def __init__(self, out: Exposition, figure: Figure) -> None:
-        self.name = figure.name
-        self.family = figure.family
-        self.labels = label_text(dict(figure.labels))
-        self.lines = out.lines(figure.family)
-        self.unit = BaseUnit(figure.scale)
+from vgpumgr.telemetry.figure_columns import FigureColumns, Told
+from vgpumgr.telemetry.fleet_frame import GpuFrame, HeadTexts, HostFrame, PartFrame
 
 
 class MeasuredSeries:
-    """Writes them to ``out``. ``details``: all series that a host can tell."""
+    """Writes them, round by round. ``details``: all series that a host can tell."""
 
-    def __init__(self, out: Exposition, *, details: bool = False) -> None:
-        self._out = out
-        self._gpu = self._columns(GPU_FIGURES, details=details)
-        self._vgpu = self._columns(VGPU_FIGURES, details=details)
-        self._instance = self._columns(INSTANCE_FIGURES, details=details)
+    def __init__(self, *, details: bool = False) -> None:
+        tables = (GPU_FIGURES, VGPU_FIGURES, INSTANCE_FIGURES)
+        self._columns = [
+            FigureColumns(each for each in table if details or not each.detail) for table in tables
+        ]
 
-    def _columns(self, table: Sequence[Figure], *, details: bool) -> list[_Column]:
-        return [_Column(self._out, each) for each in table if details or not each.detail]
-
-    def add(self, hosts: Iterable[HostFrame], samples: Mapping[str, HostSample]) -> None:
+    def add(
+        self, out: Exposition, hosts: Iterable[HostFrame], samples: Mapping[str, HostSample]
+    ) -> None:
         """Of every host; one that told nothing has the series of the ledger alone."""
+        told = _MeasuredRound(out)
         for host in hosts:
-            sample = samples.get(host.record.name)
-            told = sample.figures if sample is not None else None
-            by_address = {each.address: each for each in told.gpus} if told is not None else {}
-            driver = (told.driver if told is not None else None) or ""
-            for gpu in host.gpus:
-                self._add_gpu(gpu, by_address.get(gpu.record.facts.device), driver)
+            told.add_host(host, samples.get(host.record.name))
+        for columns, every in zip(
+            self._columns, (told.gpus, told.vgpus, told.instances), strict=True
+        ):
+            columns.write(out, every)
 
-    def _add_gpu(self, gpu: GpuFrame, told: GpuFigures | None, driver: str) -> None:
-        self._add_known(gpu, told, driver)
-        if told is None:
-            return
-        _write(self._gpu, gpu.heads, told.figures)
+
+class _MeasuredRound:
+    """What is measured in one round, of everything that has figures; other series are written."""
+
+    def __init__(self, out: Exposition) -> None:
+        self._out = out
+        self.gpus: list[Told] = []
+        self.vgpus: list[Told] = []
+        self.instances: list[Told] = []
+
+    def add_host(self, host: HostFrame, sample: HostSample | None) -> None:
+        """Its GPUs, told of or not."""
+        told = sample.figures if sample is not None else None
+        by_address = {each.address: each for each in told.gpus} if told is not None else {}
+        driver = (told.driver if told is not None else None) or ""
+        for gpu in host.gpus:
+            found = by_address.get(gpu.record.facts.device)
+            self._add_known(gpu, found, driver)
+            if found is not None:
+                self._add_told(gpu, found)
+
+    def _add_known(self, gpu: GpuFrame, told: GpuFigures | None, driver: str) -> None:
+        """What the ledger knows of the GPU, whatever it measures."""
+        info = dict(gpu.info)
+        if told is not None and told.answered:
+            info |= {"vbios": told.vbios or "", "driver": driver or info["driver"]}
+        self._out.add(GPU_INFO_FAMILY.name, f"{gpu.heads.labels},{label_text(info)}", 1)
+        for family, text, series in gpu.known:
+            self._out.add_text(family, text, series)
+
+    def _add_told(self, gpu: GpuFrame, told: GpuFigures) -> None:
+        self.gpus.append((gpu.heads, told.figures))
         self._add_xids(gpu, told)
         for part, vgpu in matched(gpu, told.vgpus or ()):
             heads = part.heads if part is not None else _foreign_heads(gpu, vgpu)
-            _write(self._vgpu, heads, vgpu.figures)
+            self.vgpus.append((heads, vgpu.figures))
         known = {each.id: each for each in gpu.instances}
         for instance in told.instances or ():
             frame = known.get(instance.id)
             if frame is not None:
-                _write(self._instance, frame.heads, _with_memory(instance, told))
-
-    def _add_known(self, gpu: GpuFrame, told: GpuFigures | None, driver: str) -> None:
-        """What the ledger knows of the GPU, whatever it measures."""
-        out, heads = self._out, gpu.heads
-        info = dict(gpu.info)
-        if told is not None and told.answered:
-            info |= {"vbios": told.vbios or "", "driver": driver or info["driver"]}
-        out.add("vgpumgr_gpu_info", f"{heads.labels},{label_text(info)}", 1)
-        name = "vgpumgr_gpu_framebuffer_allocated_bytes"
-        out.lines(name).append(f"{heads[name, '']}{gpu.allocated_mib * MIB}")
-        name = "vgpumgr_gpu_health_state"
-        lines = out.lines(name)
-        for state, labels in _STATES.items():
-            lines.append(f"{heads[name, labels]}{int(state == gpu.health)}")
-        lines = out.lines("vgpumgr_vgpu_info")
-        for part in gpu.parts:
-            lines.append(f"{part.heads['vgpumgr_vgpu_info', part.info]}1")
-        lines = out.lines("vgpumgr_gi_info")
-        for each in gpu.instances:
-            lines.append(f"{each.heads['vgpumgr_gi_info', each.info]}1")
+                self.instances.append((frame.heads, _with_memory(instance, told)))
 
     def _add_xids(self, gpu: GpuFrame, told: GpuFigures) -> None:
         """Codes that have never been seen are there at 0; of a GPU that is given away there are
         errors of PCIe instead.
         """
-        lines = self._out.lines(XID_FAMILY.name)
+        name = XID_FAMILY.name
         for code, count in xid_counts(told.xids, told.driver, told.figures):
-            lines.append(f"{gpu.heads[XID_FAMILY.name, _xid_label(code)]}{count}")
+            self._out.add_text(name, f"{gpu.heads[name, _xid_labels[code]]}{count}")
         if told.last_xid is not None:
-            name = LAST_XID_FAMILY.name
-            self._out.lines(name).append(f"{gpu.heads[name, '']}{value_text(told.last_xid)}")
+            self._out.add(LAST_XID_FAMILY.name, gpu.heads.labels, told.last_xid)
 
 
-def _write(columns: Sequence[_Column], heads: HeadTexts, figures: Figures) -> None:
-    """A line for each figure that was told."""
-    for column in columns:
-        figure = figures.get(column.name)
-        if figure is not None:
-            column.lines.append(heads[column.family, column.labels] + column.unit.text(figure))
+class _XidLabels(dict[str, str]):
+    def __missing__(self, code: str) -> str:
+        found = self[code] = label_text({"xid": code})
+        return found
 
 
-_xid_labels: dict[str, str] = {}
-
-
-def _xid_label(code: str) -> str:
-    found = _xid_labels.get(code)
-    if found is None:
-        found = _xid_labels[code] = label_text({"xid": code})
-    return found
+_xid_labels = _XidLabels()
 
 
 def _foreign_heads(gpu: GpuFrame, vgpu: VgpuFigures) -> HeadTexts:

@@ -31,6 +31,17 @@ Holder = tuple[str, str, str, str]
 """Tenant, pool, profile, class."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldShares:
+    """Who holds which share of GPUs: parts with when each was made (Unix seconds), and sums.
+    ``newest`` is when the last was made.
+    """
+
+    parts: tuple[tuple[Holder, float, float], ...]
+    shares: Mapping[Holder, float]
+    newest: float
+
+
 @dataclass(slots=True)
 class _Durations:
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
@@ -47,29 +58,19 @@ class RunningTotals:
         self._durations: dict[tuple[str, str], _Durations] = {}
         self._told: dict[str, float] = {}
 
-    def count_time(
-        self,
-        hosts: Iterable[HostFrame],
-        vms: Mapping[str, VmRecord],
-        desktops: Mapping[str, DesktopRecord],
-        pools: Mapping[str, str],
-        now: float,
-    ) -> None:
-        """What is held now was held since the last time, or since it was made. ``desktops`` are by
-        VM, ``pools`` their names by id.
-        """
+    def count_time(self, held: HeldShares, now: float) -> None:
+        """What is held now was held since the last time, or since it was made."""
         before, self._counted_at = self._counted_at, now
-        for host in hosts:
-            for gpu in host.gpus:
-                for part in gpu.parts:
-                    held = part.allocation
-                    vm = vms.get(held.vm_id)
-                    if vm is None:
-                        continue
-                    key = _holder(vm, desktops.get(vm.id), pools, held.profile)
-                    since = now if before is None else max(before, held.created_at)
-                    seconds = max(0.0, now - since) * fraction_of(gpu, held)
-                    self._held_s[key] = self._held_s.get(key, 0.0) + seconds
+        for holder in held.shares:
+            self._held_s.setdefault(holder, 0.0)
+        if before is None:
+            return
+        if held.newest <= before:
+            for holder, share in held.shares.items():
+                self._held_s[holder] += max(0.0, now - before) * share
+            return
+        for holder, share, created_at in held.parts:
+            self._held_s[holder] += max(0.0, now - max(before, created_at)) * share
 
     def count_operations(self, operations: Iterable[OperationRecord]) -> None:
         """Count operations that have ended, each once."""
@@ -112,6 +113,32 @@ class RunningTotals:
             name = "vgpumgr_operation_duration_seconds"
             labels = label_text({"kind": kind, "outcome": outcome})
             out.add_histogram(name, labels, BOUNDS_S, each.counts, round(each.total_s, 3))
+
+
+def held_shares(
+    hosts: Iterable[HostFrame],
+    vms: Mapping[str, VmRecord],
+    desktops: Mapping[str, DesktopRecord],
+    pools: Mapping[str, str],
+) -> HeldShares:
+    """Of one version of the ledger. ``desktops`` are by VM, ``pools`` their names by id."""
+    parts = [
+        (
+            _holder(vm, desktops.get(vm.id), pools, held.profile),
+            fraction_of(gpu, held),
+            held.created_at,
+        )
+        for host in hosts
+        for gpu in host.gpus
+        for held in (part.allocation for part in gpu.parts)
+        for vm in (vms.get(held.vm_id),)
+        if vm is not None
+    ]
+    shares: dict[Holder, float] = {}
+    for holder, share, _ in parts:
+        shares[holder] = shares.get(holder, 0.0) + share
+    newest = max((created_at for _, _, created_at in parts), default=0.0)
+    return HeldShares(parts=tuple(parts), shares=shares, newest=newest)
 
 
 def _holder(

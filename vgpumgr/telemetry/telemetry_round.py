@@ -5,11 +5,11 @@ it becomes the text that Prometheus reads.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vgpumgr.engine.inventory.ledger_view import LedgerView, read_view
+from vgpumgr.engine.inventory.ledger_view import read_view
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.desktop import DesktopRecord, PoolRecord
 from vgpumgr.model.host_sample import FleetSample, HostSample
@@ -20,7 +20,7 @@ from vgpumgr.telemetry.figure_sampler import FigureSampler
 from vgpumgr.telemetry.fleet_frame import HostFrame, frames
 from vgpumgr.telemetry.measured_series import MeasuredSeries
 from vgpumgr.telemetry.room_gauges import RoomGauges
-from vgpumgr.telemetry.running_totals import RunningTotals
+from vgpumgr.telemetry.running_totals import HeldShares, RunningTotals, held_shares
 
 _HISTORY_S = 30 * 86_400.0
 # Operations that ended while the round before looked are seen by the next.
@@ -43,10 +43,11 @@ class Readings:
     """What one version of the ledger says."""
 
     version: Any
-    view: LedgerView
     pools: tuple[PoolRecord, ...]
     desktops: tuple[DesktopRecord, ...]
     hosts: tuple[HostFrame, ...]
+    held: HeldShares
+    allocations: Sequence[tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,7 @@ class TelemetryRound:
         self._options = options
         self._sampler = FigureSampler(context.hosts, lanes, context.clock.now)
         self._rooms = RoomGauges(context, context.clock.monotonic)
+        self._measured = MeasuredSeries(details=options.details)
         self._totals = RunningTotals()
         self._known: Readings | None = None
         self._since: float | None = None
@@ -91,11 +93,11 @@ class TelemetryRound:
         """All series of these samples, at ``now`` (Unix seconds)."""
         known = self._readings()
         out = Exposition()
-        MeasuredSeries(out, details=self._options.details).add(known.hosts, samples)
+        self._measured.add(out, known.hosts, samples)
         ledger_gauges.add_hosts(out, known.hosts, samples, now)
         ledger_gauges.add_racks(out, known.hosts, samples)
         ledger_gauges.add_pools(out, known.pools, known.desktops)
-        ledger_gauges.add_allocations(out, known.view.allocations, known.view.vms)
+        ledger_gauges.add_allocations(out, known.allocations)
         self._rooms.add(out, known.hosts, known.version)
         self._count(known, now)
         self._totals.add(out)
@@ -108,16 +110,20 @@ class TelemetryRound:
         if self._known is None or self._known.version != version:
             view, pools, desktops = read_view(ledger), ledger.pools(), ledger.desktops()
             hosts = frames(view, pools, desktops, users=self._options.users)
+            rows = {row.vm_id: row for row in desktops if row.vm_id}
+            names = {pool.id: pool.name for pool in pools}
             self._known = Readings(
-                version=version, view=view, pools=pools, desktops=desktops, hosts=hosts
+                version=version,
+                pools=pools,
+                desktops=desktops,
+                hosts=hosts,
+                held=held_shares(hosts, {vm.id: vm for vm in view.vms}, rows, names),
+                allocations=ledger_gauges.allocation_counts(view.allocations, view.vms),
             )
         return self._known
 
     def _count(self, known: Readings, now: float) -> None:
-        vms = {vm.id: vm for vm in known.view.vms}
-        rows = {row.vm_id: row for row in known.desktops if row.vm_id}
-        pools = {pool.id: pool.name for pool in known.pools}
-        self._totals.count_time(known.hosts, vms, rows, pools, now)
+        self._totals.count_time(known.held, now)
         ledger = self._context.ledger
         if self._since is None:
             self._totals.pass_over(ledger.operations(since=now - _HISTORY_S))

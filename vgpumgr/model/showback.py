@@ -6,6 +6,7 @@ decimals as they were written.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -16,6 +17,9 @@ MICROSECONDS = 1_000_000
 FOREVER = 1 << 62
 """Microseconds: the end of what has none yet."""
 ANY_MODEL = "*"
+CURRENCY = "[A-Z]{3}"
+PRICE = r"[0-9]{1,9}(\.[0-9]{1,9})?"
+MOST_DECIMALS = 6
 
 
 def microseconds(at: float) -> int:
@@ -126,6 +130,16 @@ class PriceBook:
     currency: str
     gpu_hour: Mapping[str, str]
     decimals: int = 2
+
+    def __post_init__(self) -> None:
+        """ValueError for what is no currency, price or number of digits."""
+        if not re.fullmatch(CURRENCY, self.currency):
+            raise ValueError(f"{self.currency!r:.40} is not a currency")
+        if not 0 <= self.decimals <= MOST_DECIMALS:
+            raise ValueError(f"{self.decimals} is not a number of digits")
+        for price in self.gpu_hour.values():
+            if not re.fullmatch(PRICE, price):
+                raise ValueError(f"{price!r:.40} is not a price")
 
     def price(self, model: str) -> Decimal | None:
         """Per hour of a whole board; None where the book has none."""

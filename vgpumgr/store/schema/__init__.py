@@ -22,6 +22,7 @@ from vgpumgr.store.schema.vm_tables import (
     pool,
     pool_ask,
     pool_session,
+    price_book,
     queue,
     quota,
     request,
@@ -31,7 +32,7 @@ from vgpumgr.store.schema.vm_tables import (
 )
 from vgpumgr.store.schema.webhook_tables import webhook
 
-SCHEMA_VERSION = 22
+SCHEMA_VERSION = 23
 
 __all__ = [
     "MEMORY",
@@ -57,6 +58,7 @@ __all__ = [
     "pool",
     "pool_ask",
     "pool_session",
+    "price_book",
     "queue",
     "quota",
     "refusal",

@@ -79,7 +79,15 @@ FOR_ALL_TENANTS = frozenset(
         *("host.check-fence", "host.add", "host.trust", "host.upgrade", "host.preview-removal"),
         *("host.remove", "host.set", "host.set-migration", "host.remove-migration"),
         *("upload.begin", "upload.list", "upload.show", "upload.discard", "image.import"),
-        *("image.retire", "quota.set", "quota.delete", "vm.plan-move", "vm.migrate"),
+        *(
+            "price.apply",
+            "price.remove",
+            "image.retire",
+            "quota.set",
+            "quota.delete",
+            "vm.plan-move",
+            "vm.migrate",
+        ),
         *("layout.export", "layout.import", "layout.plan", "layout.assert", "layout.apply"),
         *("layout.show", "settings.show", "use.show"),
     }

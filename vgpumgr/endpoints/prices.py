@@ -124,8 +124,8 @@ APPLY_PRICES = Endpoint(
 )
 REMOVE_PRICES = Endpoint(
     name="price.remove",
-    method=HttpMethod.DELETE,
-    path="/prices/{begins_at}",
+    method=HttpMethod.POST,
+    path="/prices:remove",
     permission=Permission.PRICE_WRITE,
     summary="Remove a price book.",
     asks=OnePriceBook,

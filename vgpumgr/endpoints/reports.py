@@ -129,19 +129,17 @@ def report_cost(context: CallContext, asked: ReportAsked) -> Result[CostReport]:
     span = _span(asked.since, asked.until)
     priced = _priced(context, span, ReportBy(asked.by))
     decimals = max((each.book.decimals for each in priced), default=0)
-    told = [
-        {**line, "amount": f"{amount:f}"}
-        for line, amount in _told(summed(priced), decimals, context.scope)
-    ]
-    amount = sum((Decimal(each["amount"]) for each in told), Decimal(0).scaleb(-decimals))
+    told = list(_told(summed(priced), decimals, context.scope))
+    lines: list[Any] = [{**line, "amount": f"{amount:f}"} for line, amount in told]
+    total = sum((amount for _, amount in told), Decimal(0).scaleb(-decimals))
     answer: Any = {
         "name": "cost",
         **_times(span),
         "by": asked.by,
         "currency": priced[0].book.currency if priced else "",
-        "lines": told,
-        **_sums(told),
-        "amount": f"{amount:f}",
+        "lines": lines,
+        **_sums(lines),
+        "amount": f"{total:f}",
     }
     return Result(answer=answer)
 
@@ -155,7 +153,8 @@ def report_focus(context: CallContext, asked: FocusAsked) -> Result[FocusReport]
     rows = FocusBill(account=context.app.ledger.fleet_id(), span=span).rows(priced)
     both = zip(priced, rows, strict=True)
     lines = [row for each, row in both if _is_shown(each.line.key, context.scope)]
-    return Result(answer={"name": "focus", **_times(span), "lines": lines})
+    answer: Any = {"name": "focus", **_times(span), "lines": lines}
+    return Result(answer=answer)
 
 
 def _span(since: float, until: float | None) -> Span:

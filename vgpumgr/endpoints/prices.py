@@ -26,8 +26,8 @@ class ModelPrice(TypedDict):
 
 
 class PriceBookItem(TypedDict):
-    """Prices from ``begins_at`` on until another book begins (null: none does); amounts are told
-    with ``decimals`` digits.
+    """Prices from ``begins_at`` on until others begin (null: none do); amounts are told with
+    ``decimals`` digits.
     """
 
     name: str

@@ -207,8 +207,8 @@ class Ledger(AccessLedger, RequestLedger, SecretLedger, WebhookLedger, Protocol)
         """Write a price book over the one that begins at its time."""
 
     def remove_price_book(self, begins_at: float) -> None:
-        """Forget the prices from then on, as if the book before went on; NotFound where none
-        begins then (Unix seconds).
+        """Forget the prices from then on, the ones before hold on; NotFound where no price
+        book begins then (Unix seconds).
         """
 
     # Who waits for room, who runs on it, and who has ended. ``reserve`` moves entries, too.

@@ -111,7 +111,7 @@ class UsageKey:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageLine:
     """GPU time of boards of one ``model``, in microseconds of a whole board; without a ``key`` it
-    is what nobody held.
+    is what no VM held.
     """
 
     key: UsageKey | None
@@ -123,7 +123,7 @@ class UsageLine:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceBook:
     """What an hour of a whole board costs, by its model (``*``: any other), from ``begins_at``
-    (Unix seconds) on until the next book begins. Amounts are told with ``decimals`` digits.
+    (Unix seconds) on until the next one begins. Amounts are told with ``decimals`` digits.
     """
 
     begins_at: float
@@ -142,6 +142,6 @@ class PriceBook:
                 raise ValueError(f"{price!r:.40} is not a price")
 
     def price(self, model: str) -> Decimal | None:
-        """Per hour of a whole board; None where the book has none."""
+        """Per hour of a whole board; None where there is none."""
         found = self.gpu_hour.get(model, self.gpu_hour.get(ANY_MODEL))
         return None if found is None else Decimal(found)

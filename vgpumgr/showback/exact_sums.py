@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 Whole = NDArray[np.int64]
 
 _LOW_BITS = 31
-# So many halves of at most 31 bits have a sum below 2^53, which a double holds exactly.
+# The halves of this many, of at most 31 bits, have a sum below 2^53, which a double holds exactly.
 _AT_ONCE = 1 << 22
 
 

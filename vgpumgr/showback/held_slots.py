@@ -126,7 +126,7 @@ def _pieces(of_row: Whole, atoms: Sequence[Sequence[tuple[int, int]]]) -> _Cut:
 
 def _atoms(shapes: Sequence[tuple[int, _Shape]]) -> list[list[tuple[int, int]]]:
     """The atoms of each shape (the board's slots, and those of them that are held; None: all): its
-    number, on boards of so many slots, and how many slots it has.
+    number, on boards of that many slots, and how many slots it has.
     """
     held_by: dict[tuple[int, int], list[int]] = {}
     for at, (units, slots) in enumerate(shapes):

@@ -84,7 +84,7 @@ def _refuse_two_currencies(found: Sequence[PricedSpan]) -> None:
 
 
 def priced(lines: Iterable[UsageLine], book: PriceBook) -> Iterator[PricedLine]:
-    """The lines with what they cost; PriceMissing for a model that the book has no price for."""
+    """The lines with what they cost; PriceMissing for a model without a price."""
     for line in lines:
         price = book.price(line.model)
         if price is None:
@@ -105,7 +105,7 @@ def _text(at: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportLine:
-    """A key's (None: nobody's) GPU time on one model, in microseconds of a whole board, and what
+    """The GPU time of a key (None: idle) on one model, in microseconds of a whole board, and what
     it cost.
     """
 
@@ -135,8 +135,8 @@ def _order(line: ReportLine) -> tuple[bool, UsageKey, str]:
 
 
 def apportioned(exact: Sequence[Fraction], decimals: int) -> tuple[Decimal, ...]:
-    """The amounts (0 or more) with so many decimals, of which the sum is that of the exact ones,
-    rounded: each is rounded down, and those that lost most get one more of the last digit.
+    """The amounts (0 or more) with that number of decimals. Their sum is that of the exact ones,
+    rounded: each is rounded down, and the ones that lost most get one more of the last digit.
     """
     scale = 10**decimals
     scaled = [each * scale for each in exact]

@@ -1,4 +1,4 @@
-"""GPU time by whoever had it, and what nobody held: together all that the fleet had."""
+"""GPU time by its holders, and idle time: together all that the fleet had."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class UsageCount:
         self._groups = self._held.groups(self._kind_of, len(self._kinds))
 
     def lines(self, span: Span) -> tuple[UsageLine, ...]:
-        """By key and model, and at the end of each model what nobody held; the GPU times are
+        """By key and model, and at the end the idle time of each model; the GPU times are
         exactly those of every board that was there. What is zero has no line.
         """
         count = len(self._keys) * len(self._kinds)

@@ -21,7 +21,7 @@ class Numbered(NamedTuple, Generic[K]):
 
 
 def numbered(things: Sequence[K], known: Sequence[K] = ()) -> Numbered[K]:
-    """Number things: those that are ``known`` as they are there, without any by their first."""
+    """Number things by their places in ``known``; without it, by which came first."""
     distinct = list(known or dict.fromkeys(things))
     number = {each: at for at, each in enumerate(distinct)}
     of = np.fromiter(map(number.__getitem__, things), np.int64, len(things))

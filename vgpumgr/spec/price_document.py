@@ -47,7 +47,7 @@ class ModelPriceModel(Strict):
 
 
 class PriceBookModel(Strict):
-    """Prices from a time on; the next book ends them."""
+    """Prices from a time on; the next document ends them."""
 
     api_version: Literal["vgpumgr/v1"] = Field(alias="apiVersion")
     kind: Literal["PriceBook"]
@@ -65,7 +65,7 @@ class PriceBookModel(Strict):
         return self
 
     def value(self) -> PriceBook:
-        """The book in the model's words."""
+        """The prices in the model's words."""
         return PriceBook(
             begins_at=instant(self.begins),
             currency=self.currency,

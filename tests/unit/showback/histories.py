@@ -105,7 +105,7 @@ def histories(draw: st.DrawFn) -> UsageHistory:
 
 
 def expected(found: UsageHistory, span: Span) -> dict[tuple[str, str], Fraction]:
-    """GPU time by VM (its id) and model, slot by slot; '' is what nobody held."""
+    """GPU time by VM (its id) and model, slot by slot; '' is what was idle."""
     rows, units = found.held, {each.gpu: each.units for each in found.gpus}
     model = {each.gpu: each.model for each in found.gpus}
     free: dict[tuple[str, int], int] = defaultdict(int)
@@ -131,5 +131,5 @@ def expected(found: UsageHistory, span: Span) -> dict[tuple[str, str], Fraction]
 
 
 def by_vm(key: UsageKey | None) -> str:
-    """The VM's id, or '' for nobody's."""
+    """The VM's id, or '' for what was idle."""
     return key.vm_id if key else ""

@@ -52,9 +52,9 @@ def costs(
 def test_each_span_has_the_prices_of_its_time() -> None:
     books = [book(3600.0, A40="4"), book(0.0, A40="2", T4="1"), book(9e9, A40="9")]
     found = history([Held("a", "g1", (0, 1), 1800.0, 5400.0)], gpu())
-    red, nobody = summed(costs(found, books, Span(0, 2 * HOUR)))
+    red, idle = summed(costs(found, books, Span(0, 2 * HOUR)))
     assert red.cost == Fraction(1, 4) * 2 + Fraction(1, 4) * 4
-    assert nobody.key is None and red.cost + nobody.cost == 2 + 4
+    assert idle.key is None and red.cost + idle.cost == 2 + 4
 
 
 def test_a_time_before_the_first_price_book_is_refused() -> None:
@@ -103,7 +103,7 @@ def test_what_lost_most_gets_the_last_digit() -> None:
 
 
 @given(histories())
-def test_tenants_pools_vms_and_what_nobody_held_cost_what_the_fleet_costs(
+def test_tenants_pools_vms_and_idle_boards_cost_what_the_fleet_costs(
     found: UsageHistory,
 ) -> None:
     span = Span(0, 20 * SECOND)
@@ -137,7 +137,7 @@ def test_focus_has_every_mandatory_column_filled() -> None:
     assert (idle["x_Idle"], idle["ResourceId"], idle["SubAccountId"]) == ("true", "", "")
 
 
-def test_keys_are_in_order_and_nobodys_is_last() -> None:
+def test_keys_are_in_order_and_idle_time_is_last() -> None:
     held = [Held("b", "g1", (0,), 0.0, tenant="red"), Held("a", "g1", (1,), 0.0, tenant="blue")]
     lines = summed(costs(history(held), [book()], Span(0, HOUR)))
     assert [each.key for each in lines] == [UsageKey("blue"), UsageKey("red"), None]

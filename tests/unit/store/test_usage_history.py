@@ -121,7 +121,7 @@ def test_a_vm_of_a_pool_is_told_with_it(url: str) -> None:
     ledger.close()
 
 
-def test_slots_that_nobody_wrote_are_told(ledger: SqlLedger) -> None:
+def test_slots_that_are_no_numbers_are_told(ledger: SqlLedger) -> None:
     desk = vm("desk")
     ledger.reserve(start(allocation(desk, ledger.gpus()[0], [0]), vms=[desk]))
     with ledger._database.write() as connection:

@@ -152,6 +152,6 @@ def test_what_is_no_price_is_told(ledger: SqlLedger, price: str) -> None:
     ledger.set_price_book(BOOK)
     with ledger._database.write() as connection:
         text = f'{{"begins_at":1.0,"currency":"EUR","gpu_hour":{{"*":"{price}"}}}}'
-        connection.execute(update(price_book).values(book=text))
+        connection.execute(update(price_book).values(prices=text))
     with pytest.raises(LedgerError, match="price_book"):
         ledger.price_books()

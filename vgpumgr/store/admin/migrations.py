@@ -272,7 +272,7 @@ def _price_books(connection: Connection) -> None:
     """Version 23: what GPUs cost, and from when on."""
     connection.exec_driver_sql(
         "CREATE TABLE price_book (begins_at DOUBLE PRECISION NOT NULL PRIMARY KEY, "
-        "book TEXT NOT NULL, set_at FLOAT NOT NULL)"
+        "prices TEXT NOT NULL, set_at FLOAT NOT NULL)"
     )
 
 

@@ -32,7 +32,7 @@ def book_of(row: Any) -> PriceBook:
 def set_book(connection: Connection, stamp: Stamp, book: PriceBook) -> None:
     """Write a price book over the one that begins at its time. The trail keeps all of them."""
     is_it = price_book.c.begins_at == book.begins_at
-    values = {"book": dump(book), "set_at": stamp.at}
+    values = {"prices": dump(book), "set_at": stamp.at}
     if not connection.execute(update(price_book).where(is_it).values(values)).rowcount:
         connection.execute(insert(price_book).values(begins_at=book.begins_at, **values))
     write(connection, stamp, [{"event": "price.set", "detail": _words(book)}])

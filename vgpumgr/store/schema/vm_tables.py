@@ -171,7 +171,7 @@ price_book = Table(
     "price_book",
     metadata,
     Column("begins_at", Moment("begins_at"), primary_key=True, autoincrement=False),
-    text("book"),
+    text("prices"),
     time("set_at"),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
+from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.output import Column, Item, list_options, print_list, say
 from vgpumgr.cli.user_files import document_text, file_option
 from vgpumgr.endpoints.prices import APPLY_PRICES, LIST_PRICES, REMOVE_PRICES, OnePriceBook
@@ -53,7 +54,7 @@ def apply(context: Context, file: str) -> None:
 
 
 @price.command()
-@click.argument("begins")
+@click.argument("begins", shell_complete=completed("prices"))
 @pass_context
 def remove(context: Context, begins: str) -> None:
     """Remove the price book that begins at that time; the one before it holds on."""

@@ -26,7 +26,7 @@ def list_books(connection: Connection) -> tuple[PriceBook, ...]:
 @decodes(price_book)
 def book_of(row: Any) -> PriceBook:
     """The price book of a whole row."""
-    return replace(load(PriceBook, row.book), begins_at=row.begins_at)
+    return replace(load(PriceBook, row.prices), begins_at=row.begins_at)
 
 
 def set_book(connection: Connection, stamp: Stamp, book: PriceBook) -> None:

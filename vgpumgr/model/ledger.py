@@ -196,8 +196,8 @@ class Ledger(AccessLedger, RequestLedger, SecretLedger, WebhookLedger, Protocol)
     # What was used of GPUs, and what it costs.
 
     def usage_history(self, since: float, until: float) -> UsageHistory:
-        """What was held of GPUs at any time between (Unix seconds), oldest first, and when each
-        GPU was in the fleet.
+        """What was held of GPUs at any time between (Unix seconds), in any order, and when
+        each GPU was in the fleet.
         """
 
     def price_books(self) -> tuple[PriceBook, ...]:

@@ -11,7 +11,7 @@ from vgpumgr.model.json_times import instant
 from vgpumgr.model.showback import CURRENCY, MOST_DECIMALS, PRICE, PriceBook
 from vgpumgr.spec.fields import Line, Strict, refuse
 from vgpumgr.spec.load import decoded
-from vgpumgr.spec.spec_file import FileMark, SpecFindings, YamlTree, trees
+from vgpumgr.spec.spec_file import START, FileMark, SpecFindings, YamlTree, trees
 from vgpumgr.spec.validation_messages import report
 
 _MOST_MODELS = 1000
@@ -84,6 +84,8 @@ def load_prices(data: bytes | str, source: str) -> tuple[PriceBook, ...]:
     books: dict[float, PriceBook] = {}
     for tree in trees(text, findings):
         _take(tree, books, findings)
+    if not (books or findings.found):
+        findings.add(START, "no document with kind: PriceBook")
     findings.raise_if_any()
     return tuple(books.values())
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sqlalchemy import update
@@ -15,6 +18,7 @@ from tests.unit.store.values import (
     board,
     end,
     facts,
+    fleet,
     open_ledger,
     start,
     vm,
@@ -23,7 +27,6 @@ from vgpumgr.model.errors import LedgerError, NotFound
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.showback import FOREVER, MICROSECONDS, PriceBook, Span
 from vgpumgr.store import SqlLedger
-from vgpumgr.store.schema import allocation as allocation_table
 from vgpumgr.store.schema import price_book
 
 BOOK = PriceBook(begins_at=100.0, currency="EUR", gpu_hour={"Tesla T4": "0.35", "*": "2"})
@@ -121,13 +124,16 @@ def test_a_vm_of_a_pool_is_told_with_it(url: str) -> None:
     ledger.close()
 
 
-def test_slots_that_are_no_numbers_are_told(ledger: SqlLedger) -> None:
+@pytest.mark.parametrize("column", ["slots", "created_at", "released_at"])
+def test_what_is_no_number_is_told(tmp_path: Path, column: str) -> None:
+    ledger = fleet(tmp_path / "l")
     desk = vm("desk")
     ledger.reserve(start(allocation(desk, ledger.gpus()[0], [0]), vms=[desk]))
-    with ledger._database.write() as connection:
-        connection.execute(update(allocation_table).values(slots='["x"]'))
+    with closing(sqlite3.connect(tmp_path / "l")) as raw, raw:
+        raw.execute(f"UPDATE allocation SET {column} = '[\"x\"]'")
     with pytest.raises(LedgerError, match="allocation"):
         ledger.usage_history(0.0, 2000.0)
+    ledger.close()
 
 
 def test_a_price_book_is_read_as_it_was_set_last(ledger: SqlLedger) -> None:

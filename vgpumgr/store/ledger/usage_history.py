@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
+from types import NoneType
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, type_coerce
+from sqlalchemy.types import NullType
 
 from vgpumgr.model.codec import load_list
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
@@ -16,20 +18,17 @@ from vgpumgr.store.ledger.gpus import MOST_UNITS
 from vgpumgr.store.schema import allocation, audit, desktop, gpu, pool, vm
 from vgpumgr.store.schema.columns import decodes
 
-_HELD = (
-    select(
-        allocation.c.vm_id,
-        allocation.c.vm,
-        vm.c.tenant,
-        allocation.c.gpu,
-        allocation.c.profile,
-        allocation.c.slots,
-        allocation.c.created_at,
-        allocation.c.released_at,
-    )
-    .join(vm, vm.c.id == allocation.c.vm_id)
-    .order_by(allocation.c.created_at)
-)
+# A million rows are common: times are checked all at once, and put in order by the report.
+_HELD = select(
+    allocation.c.vm_id,
+    allocation.c.vm,
+    vm.c.tenant,
+    allocation.c.gpu,
+    allocation.c.profile,
+    allocation.c.slots,
+    type_coerce(allocation.c.created_at, NullType),
+    type_coerce(allocation.c.released_at, NullType),
+).join(vm, vm.c.id == allocation.c.vm_id)
 _GPUS = select(
     gpu.c.id, gpu.c.uuid, gpu.c.serial, gpu.c.facts, gpu.c.units, gpu.c.first_seen_at
 ).order_by(gpu.c.host, gpu.c.device, gpu.c.id)
@@ -45,7 +44,7 @@ _POOLS = select(desktop.c.vm_id, pool.c.name).join(pool, pool.c.id == desktop.c.
 
 
 def usage_history(connection: Connection, since: float, until: float) -> UsageHistory:
-    """What was held at any time between (Unix seconds), oldest first, and when GPUs were there."""
+    """What was held at any time between (Unix seconds), in any order, and when GPUs were there."""
     ended = allocation.c.released_at
     query = _HELD.where(allocation.c.created_at < until, ended.is_(None) | (ended > since))
     in_pools = _POOLS.where(desktop.c.vm_id.is_not(None))
@@ -73,9 +72,17 @@ def _rows(found: Sequence[Any]) -> HeldRows:
         profiles=profiles,
         shapes=[_shape(text) for text in number],
         shape_of=list(map(number.__getitem__, texts)),
-        since=since,
-        until=until,
+        since=_times(since, float, int),
+        until=_times(until, float, int, NoneType),
     )
+
+
+@decodes(allocation)
+def _times(column: Sequence[Any], *kinds: type) -> Sequence[Any]:
+    """The column as it is; Damaged where something in it is none of these."""
+    if others := {*map(type, column)} - {*kinds}:
+        raise TypeError(f"a time is of the type {others.pop().__name__}")
+    return column
 
 
 @decodes(allocation)

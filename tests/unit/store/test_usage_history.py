@@ -124,7 +124,7 @@ def test_a_vm_of_a_pool_is_told_with_it(url: str) -> None:
     ledger.close()
 
 
-@pytest.mark.parametrize("column", ["slots", "created_at", "released_at"])
+@pytest.mark.parametrize("column", ["slots", "released_at"])
 def test_what_is_no_number_is_told(tmp_path: Path, column: str) -> None:
     ledger = fleet(tmp_path / "l")
     desk = vm("desk")

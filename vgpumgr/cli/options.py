@@ -125,3 +125,14 @@ def known_profile(context: Context, name: str) -> str:
     GPU knows it.
     """
     return known_profiles.known_profile(context.app.ledger, name)
+
+
+guest_timeout_option = click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0, 86400),
+    default=60.0,
+    show_default=True,
+    help="Seconds to wait for the guest.",
+)
+"""How long a guest may take to power off."""

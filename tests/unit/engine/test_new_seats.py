@@ -231,6 +231,26 @@ def test_a_refused_device_leaves_all_as_it_was(world: SimWorld) -> None:
     assert world.facts().domains[0].state is DomainState.RUNNING
 
 
+def killed(made: SimWorld, wanted: VmSpec, at: int, *, after: bool) -> bool:
+    """Whether a change was killed at that write of the ledger; it was finished then, or undone
+    where the number is odd.
+    """
+    mortal, died = Mortal(made.ledger, at, after=after), False
+    try:
+        replace(made.engine, ledger=mortal).apply([wanted], restart=True)  # type: ignore[arg-type]
+    except Killed:
+        died = True
+        made.restart()
+    if at % 2:
+        for each in made.ledger.operations(open_only=True):
+            made.engine.undo(each.id)
+        for each in made.ledger.operations(open_only=True):
+            made.engine.resume(each.id)  # it had its new GPU part already
+    else:
+        change(made, wanted)
+    return died
+
+
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_change_killed_anywhere_is_finished_or_undone(tmp_path: Path, after: bool) -> None:
     wanted = grown(LARGE)
@@ -239,22 +259,9 @@ def test_a_change_killed_anywhere_is_finished_or_undone(tmp_path: Path, after: b
         made = SimWorld(tmp_path / str(at), host("T4", "T4", cpus=8, memory_mib=8192))
         made.engine.refresh()
         made.apply(SMALL)
-        mortal = Mortal(made.ledger, at, after=after)
-        killed = False
-        try:
-            replace(made.engine, ledger=mortal).apply([wanted], restart=True)  # type: ignore[arg-type]
-        except Killed:
-            killed = True
-            made.restart()
-        if at % 2:
-            for each in made.ledger.operations(open_only=True):
-                made.engine.undo(each.id)
-            for each in made.ledger.operations(open_only=True):
-                made.engine.resume(each.id)  # it had its new GPU part already
-        else:
-            change(made, wanted)
+        died = killed(made, wanted, at, after=after)
         assert assert_sound(made).spec in ((SMALL, wanted) if at % 2 else (wanted,))
         made.close()
-        if not killed:
+        if not died:
             break
     assert at > 5

@@ -13,7 +13,7 @@ import pytest
 
 from tests.property.test_engine_kill_points import Killed, Mortal
 from tests.simworld import SimWorld, host, vm
-from tests.unit.engine.test_new_seats import DISK, assert_sound, change
+from tests.unit.engine.test_new_seats import DISK, assert_sound, change, killed
 from vgpumgr.model.errors import Conflict, NoPlacement, VgpumgrError
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
@@ -96,23 +96,10 @@ def test_a_change_killed_anywhere_is_finished_or_undone(tmp_path: Path, after: b
     for at in count(1):
         (tmp_path / str(at)).mkdir()
         made = one_gpu(tmp_path / str(at))
-        mortal = Mortal(made.ledger, at, after=after)
-        killed = False
-        try:
-            replace(made.engine, ledger=mortal).apply([WHOLE], restart=True)  # type: ignore[arg-type]
-        except Killed:
-            killed = True
-            made.restart()
-        if at % 2:
-            for each in made.ledger.operations(open_only=True):
-                made.engine.undo(each.id)
-            for each in made.ledger.operations(open_only=True):
-                made.engine.resume(each.id)  # it had its new GPU part already
-        else:
-            change(made, WHOLE)
+        died = killed(made, WHOLE, at, after=after)
         assert assert_sound(made).spec in ((SMALL, WHOLE) if at % 2 else (WHOLE,))
         made.close()
-        if not killed:
+        if not died:
             break
     assert at > 5
 

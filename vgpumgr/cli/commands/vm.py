@@ -12,7 +12,7 @@ from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.commands.console import vm_connect, vm_console
 from vgpumgr.cli.commands.vm_create import clone, create, delete
 from vgpumgr.cli.commands.vm_snapshot import snapshot
-from vgpumgr.cli.options import Selector, refresh_option, selector_option
+from vgpumgr.cli.options import Selector, guest_timeout_option, refresh_option, selector_option
 from vgpumgr.cli.output import (
     Column,
     Item,
@@ -135,14 +135,7 @@ def start(context: Context, names: tuple[str, ...]) -> None:
 @vm.command()
 @click.argument("names", nargs=-1, required=True, shell_complete=completed("vms"))
 @click.option("--force", is_flag=True, help="Power off at once, without asking the guest.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(0, 86400),
-    default=60.0,
-    show_default=True,
-    help="Seconds to wait for the guest.",
-)
+@guest_timeout_option
 @click.option(
     "--release-gpu",
     is_flag=True,

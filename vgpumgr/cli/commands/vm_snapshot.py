@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
+from vgpumgr.cli.options import guest_timeout_option
 from vgpumgr.cli.output import Column, list_options, output_option, print_list
 from vgpumgr.cli.running_command import carry_out, finish
 from vgpumgr.cli.terminal import confirm
@@ -66,14 +68,7 @@ def list_(context: Context, name: str) -> None:
 @click.argument("name", shell_complete=completed("vms"))
 @click.argument("snapshot", shell_complete=completed("snapshots"))
 @click.option("--restart", is_flag=True, help="Stop it if it runs, and start it again.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(0, 86400),
-    default=60.0,
-    show_default=True,
-    help="Seconds to wait for the guest.",
-)
+@guest_timeout_option
 @with_users_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @output_option
@@ -83,7 +78,8 @@ def revert(context: Context, /, *, yes: bool, **asked: Any) -> None:
 
     The VM is off, or stopped with --restart. All snapshots stay, newer ones as well.
     """
-    confirm(yes=yes)(f"lose what {asked['name']} wrote since it was last kept?")
+    if _is_there(context, asked):
+        confirm(yes=yes)(f"lose what {asked['name']} wrote since it was last kept?")
     endpoint = vm_snapshots.REVERT_VM
     print_outcome_result(carry_out(context, endpoint, vm_snapshots.RevertVm(**asked)))
 
@@ -96,6 +92,13 @@ def revert(context: Context, /, *, yes: bool, **asked: Any) -> None:
 @pass_context
 def delete(context: Context, /, *, yes: bool, **asked: Any) -> None:
     """Delete a snapshot; the VM's disks and its other snapshots stay as they are."""
-    confirm(yes=yes)(f"delete snapshot {asked['snapshot']} of {asked['name']}?")
+    if _is_there(context, asked):
+        confirm(yes=yes)(f"delete snapshot {asked['snapshot']} of {asked['name']}?")
     endpoint = vm_snapshots.DELETE_SNAPSHOT
     print_outcome_result(carry_out(context, endpoint, vm_snapshots.OneSnapshot(**asked)))
+
+
+def _is_there(context: Context, asked: Mapping[str, Any]) -> bool:
+    """Nothing is asked about a snapshot that the command will be refused for."""
+    found = context.read(vm_snapshots.LIST_SNAPSHOTS, OneVm(name=asked["name"]))
+    return any(each["name"] == asked["snapshot"] for each in found.answer["items"])

@@ -55,7 +55,7 @@ _TAKING = {str(each) for each in HealthState if each.takes_vms}
 def evidence_lines(item: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     """``Evidence   Xid 119 (GSP_RPC_TIMEOUT), 3 m ago, 2 times (asks for: reset)``."""
     for each in item["evidence"]:
-        when = "" if each["standing"] else f", {age(each['last'])} ago"
+        when = "" if each["standing"] else f", {age(each['last_at'])} ago"
         often = f", {each['count']} times" if each["count"] > 1 else ""
         yield "Evidence", f"{each['text']}{when}{often} (asks for: {each['asks']})"
     if item["xids"]:

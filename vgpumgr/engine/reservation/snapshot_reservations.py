@@ -24,7 +24,7 @@ from vgpumgr.engine.steps.snapshot_steps import (
 )
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.engine.steps.volume_steps import CreateVolume
-from vgpumgr.engine.storage.pool_kind import PlacedDisk, PoolKind, VolumeName
+from vgpumgr.engine.storage.storage_driver import PlacedDisk, StorageDriver, VolumeName
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.operation import REVERT, SNAPSHOT, UNSNAPSHOT, Reservation
@@ -34,22 +34,22 @@ from vgpumgr.model.vm import VmPlace, VmRecord, VmState
 
 @dataclass(frozen=True, slots=True)
 class KeptDisks:
-    """A VM with its disks where they lie, and the kind of each one's pool."""
+    """A VM with its disks where they lie, and the driver of each one's pool."""
 
     vm: VmRecord
     disks: tuple[PlacedDisk, ...]
-    kinds: tuple[PoolKind, ...]
+    drivers: tuple[StorageDriver, ...]
 
     def over(self, kept: Sequence[VolumeName], sites: VmSites) -> tuple[VolumePlan, ...]:
         """New volumes over kept ones, as large as the disks are now."""
         facts = sites.site(self.vm.host).facts
         return tuple(
-            kind.over(
+            driver.over(
                 replace(disk, volume=volume, path=volume_path(facts, *volume)),
                 laid_over_name(self.vm, number),
             )
-            for number, (kind, disk, volume) in enumerate(
-                zip(self.kinds, self.disks, kept, strict=True)
+            for number, (driver, disk, volume) in enumerate(
+                zip(self.drivers, self.disks, kept, strict=True)
             )
         )
 
@@ -60,8 +60,8 @@ def snapshot_reservation(
     """What the VM's disks hold is kept, and it goes on in new volumes."""
     vm, sites = kept.vm, VmSites(view)
     frozen = [
-        kind.freeze(disk, laid_over_name(vm, number))
-        for number, (kind, disk) in enumerate(zip(kept.kinds, kept.disks, strict=True))
+        driver.freeze(disk, laid_over_name(vm, number))
+        for number, (driver, disk) in enumerate(zip(kept.drivers, kept.disks, strict=True))
     ]
     made = Snapshot(
         name=name,
@@ -130,13 +130,13 @@ def _dissolutions(
     kept: KeptDisks, snapshot: Snapshot, below: Sequence[str], sites: VmSites
 ) -> Iterator[Step]:
     vm, facts = kept.vm, sites.site(kept.vm.host).facts
-    for number, (kind, disk) in enumerate(zip(kept.kinds, kept.disks, strict=True)):
+    for number, (driver, disk) in enumerate(zip(kept.drivers, kept.disks, strict=True)):
         lower = kept_volume(disk, snapshot.volumes[number], facts, below[number])
         if vm.snapshots.current == snapshot.name:
-            yield from kind.dissolve(lower, disk, vm)
+            yield from driver.dissolve(lower, disk, vm)
         for each in vm.snapshots.over(snapshot.name):
             upper = kept_volume(disk, each.volumes[number], facts)
-            yield from kind.dissolve(lower, upper, vm)
+            yield from driver.dissolve(lower, upper, vm)
 
 
 def kept_volume(

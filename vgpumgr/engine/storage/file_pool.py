@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from vgpumgr.engine.steps.snapshot_steps import DissolveVolume
 from vgpumgr.engine.steps.step import Step
-from vgpumgr.engine.storage.pool_kind import Ability, FrozenDisk, PlacedDisk
+from vgpumgr.engine.storage.storage_driver import Ability, FrozenDisk, PlacedDisk
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.vm import DiskMode, VmRecord
 
@@ -21,7 +21,7 @@ _QCOW2 = "qcow2"
 
 @dataclass(frozen=True, slots=True)
 class FilePool:
-    """libvirt's ``dir``, ``fs`` and ``netfs``. Fulfils ``PoolKind``."""
+    """libvirt's ``dir``, ``fs`` and ``netfs``. Fulfils ``StorageDriver``."""
 
     abilities: Collection[Ability] = frozenset(Ability)
 

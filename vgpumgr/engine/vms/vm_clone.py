@@ -8,8 +8,8 @@ from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.reservation.snapshot_reservations import placed_disks
 from vgpumgr.engine.reservation.vm_volumes import attached
-from vgpumgr.engine.storage.pool_kind import Ability
-from vgpumgr.engine.storage.pool_kinds import able
+from vgpumgr.engine.storage.storage_driver import Ability
+from vgpumgr.engine.storage.storage_drivers import able
 from vgpumgr.engine.vms.vm_snapshots import other_disks, require
 from vgpumgr.model.domain import OFF
 from vgpumgr.model.errors import Conflict

@@ -27,8 +27,8 @@ from vgpumgr.engine.reservation.snapshot_reservations import (
 from vgpumgr.engine.reservation.vm_creation import VmSites
 from vgpumgr.engine.reservation.vm_volumes import volume_path
 from vgpumgr.engine.steps.snapshot_steps import backing_file
-from vgpumgr.engine.storage.pool_kind import Ability, VolumeName
-from vgpumgr.engine.storage.pool_kinds import able
+from vgpumgr.engine.storage.storage_driver import Ability, VolumeName
+from vgpumgr.engine.storage.storage_drivers import able
 from vgpumgr.model.domain import OFF, DomainState
 from vgpumgr.model.errors import Conflict, NotFound, StillRunning, UsageError
 from vgpumgr.model.operation import OF_SNAPSHOTS, Reservation
@@ -200,19 +200,19 @@ def _looked(context: EngineContext, vm: VmRecord) -> Looked:
     host = context.host(vm.host)
     state = _state(host, vm)
     disks = []
-    kinds = []
+    drivers = []
     for disk, kind in placed_disks(vm, view):
-        able_kind = able(disk.volume[0], kind, Ability.SNAPSHOT)
+        driver = able(disk.volume[0], kind, Ability.SNAPSHOT)
         found = host.storage.look(*disk.volume)
         if found is None:
             raise _no_volume(vm, disk.volume)
         disks.append(replace(disk, size_bytes=found.capacity_bytes))
-        kinds.append(able_kind)
-        if why := able_kind.refusal(disk):
+        drivers.append(driver)
+        if why := driver.refusal(disk):
             raise Conflict(f"{vm.name} can have no snapshots", why=why)
     if not disks:
         raise Conflict(f"{vm.name} can have no snapshots", why="it has no disks")
-    return Looked(view, KeptDisks(vm, tuple(disks), tuple(kinds)), state)
+    return Looked(view, KeptDisks(vm, tuple(disks), tuple(drivers)), state)
 
 
 def refuse_memory(vm: VmRecord) -> None:

@@ -18,7 +18,6 @@ VolumeName = tuple[str, str]
 class Ability(StrEnum):
     """What a kind of pool can do with the volume of a disk."""
 
-    GROW = "grow"
     SNAPSHOT = "snapshot"
     THIN_CLONE = "thin clone"
 
@@ -49,7 +48,7 @@ class FrozenDisk:
     make: VolumePlan
 
 
-class PoolKind(Protocol):
+class StorageDriver(Protocol):
     """How the volumes of one kind of pool are kept as they are, and laid over each other."""
 
     @property

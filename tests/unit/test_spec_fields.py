@@ -120,6 +120,7 @@ NOT_IN_POOLS = {
     "rolling": "its update says how many desktops get a new image at a time",
 }
 NO_DESKTOPS_FIELDS = {
+    "NicSpec.mac",
     *("VmSpec.autostart", "VmSpec.pin_cpus", "VmSpec.numa", "VmSpec.hugepage_kib", "VmSpec.queue"),
     *(f"Terms.{each.name}" for each in fields(Terms)),
 }

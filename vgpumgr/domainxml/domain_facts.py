@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from lxml import etree
 
 from vgpumgr.domainxml import ownership
+from vgpumgr.domainxml.domain_tuning import disk_tuning
 from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.model.domain import DomainDisk, DomainFacts, DomainState
 from vgpumgr.model.formats import PciAddress
@@ -94,6 +95,7 @@ def disks(xml: str) -> tuple[DomainDisk, ...]:
                 format=driver.get("type", "raw") if driver is not None else "raw",
                 target=target.get("dev", "") if target is not None else "",
                 cdrom=disk.get("device") == "cdrom",
+                tuning=disk_tuning(disk),
             )
         )
     return tuple(found)

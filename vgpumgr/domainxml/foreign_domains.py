@@ -9,6 +9,7 @@ from lxml import etree
 
 from vgpumgr.domainxml.domain_facts import memory_bytes, pci_address
 from vgpumgr.domainxml.domain_parts import firmware
+from vgpumgr.domainxml.domain_tuning import cpu_model, cpu_shares, has_secure_boot, nic_tuning
 from vgpumgr.domainxml.ownership import mark_text, with_mark
 from vgpumgr.domainxml.plan_xml import optional_devices
 from vgpumgr.domainxml.xml_tree import untrusted
@@ -40,10 +41,11 @@ class Described:
     one is pinned to one), ``numa_node`` where all memory must come from, ``preferred_node`` where
     it comes from as long as there is some.
 
-    ``nics`` has None for one that a spec cannot say. ``console``: a VNC server shows its screen;
-    ``password``: it has one, which libvirt does not show. ``optional_devices`` are the switches of
-    a spec whose device it has. ``default_pages``: huge pages of whatever size is the host's own
-    default. ``arguments``: it gives QEMU arguments of its own.
+    ``nics``, with the MAC addresses that they have, has None for one that a spec cannot say.
+    ``cpu_model`` is None where it follows from the emulation. ``console``: a VNC server shows its
+    screen; ``password``: it has one, which libvirt does not show. ``optional_devices`` are the
+    switches of a spec whose device it has. ``default_pages``: huge pages of whatever size is the
+    host's own default. ``arguments``: it gives QEMU arguments of its own.
     """
 
     name: str
@@ -61,6 +63,9 @@ class Described:
     console: bool = False
     password: bool = False
     optional_devices: tuple[str, ...] = ()
+    secure_boot: bool = False
+    cpu_model: str | None = None
+    cpu_shares: int | None = None
     arguments: bool = False
 
 
@@ -84,6 +89,9 @@ def described(xml: str) -> Described:
         console=domain.find("devices/graphics[@type='vnc']") is not None,
         password=domain.find("devices/graphics[@passwd]") is not None,
         optional_devices=optional_devices(domain),
+        secure_boot=has_secure_boot(domain),
+        cpu_model=cpu_model(domain),
+        cpu_shares=cpu_shares(domain),
         arguments=domain.find(_QEMU_ARGUMENTS) is not None,
     )
 
@@ -109,11 +117,12 @@ def _name(address: etree._Element) -> str:
 def _nic(nic: etree._Element) -> NicSpec | None:
     network = _attribute(nic, "source", "network")
     bridge = _attribute(nic, "source", "bridge")
+    mac = _attribute(nic, "mac", "address").lower()
     match nic.get("type"):
         case "network" if network:
-            return NicSpec(network=network)
+            return NicSpec(network=network, mac=mac, tuning=nic_tuning(nic))
         case "bridge" if bridge:
-            return NicSpec(bridge=bridge)
+            return NicSpec(bridge=bridge, mac=mac, tuning=nic_tuning(nic))
         case _:
             return None
 

@@ -277,10 +277,11 @@ def _memory(tree: XmlTree, plan: DomainPlan) -> None:
 def _cpu(tree: XmlTree, plan: DomainPlan, libvirt: str) -> None:
     tree.set("vcpu", plan.vcpus)
     tree.set("cpu/topology/@cores", plan.vcpus)
-    _cpu_model(tree, plan.cpu_model)
     if plan.accelerator == "tcg":
         tree.set("@type", "qemu")
         _emulated_cpu(tree, libvirt)
+    else:
+        _cpu_model(tree, plan.cpu_model)
     if plan.seat and len(plan.seat.shares) > 1:
         domain_numa.add_cells(tree.root, plan.seat.shares)
     domain_numa.seat_domain(tree.root, plan.seat, plan.cpus)

@@ -11,14 +11,15 @@ from typing import Any
 
 from vgpumgr import domainxml
 from vgpumgr import gpu as frameworks
+from vgpumgr.domainxml import Described
 from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
 from vgpumgr.engine.adoption.candidate import FoundPart
 from vgpumgr.engine.adoption.foreign_parts import slots_of
 from vgpumgr.engine.inventory.rollback_detection import domains_of, ledger_is_behind
 from vgpumgr.engine.ledger_recovery.rebuilt_snapshots import files_below, rebuilt_tree
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.engine.reservation.domain_plan import spec_of
-from vgpumgr.model.domain import DomainDisk, DomainFacts, DomainState, VolumeFacts
+from vgpumgr.engine.reservation.domain_plan import mac_address, spec_of
+from vgpumgr.model.domain import PASSED_CPU, DomainDisk, DomainFacts, DomainState, VolumeFacts
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import Framework, GpuRecord, VfFacts
 from vgpumgr.model.host import ClaimFacts, HostFacts
@@ -117,7 +118,7 @@ def changed_vm(
     mark, xml = domain.ownership, found.xml
     assert mark is not None
     old = _with_other_volumes(old, found.disks, now)
-    spec, cpus, node = _described(domain, xml, old.spec.hugepage_kib)
+    spec, cpus, node = _described(domain, xml, old.spec)
     shown: dict[str, Any] = {name: getattr(spec, name) for name in _SHOWN}
     shown["nics"] = spec.nics or old.spec.nics
     return replace(
@@ -167,13 +168,14 @@ def vm_of_stray_claims(name: str, vm_id: str, host: str, now: float) -> VmRecord
 
 
 def _described(
-    domain: DomainFacts, xml: str, default_hugepage_kib: int | None = X86_HUGEPAGE_KIB
+    domain: DomainFacts, xml: str, old: VmSpec | None = None
 ) -> tuple[VmSpec, tuple[int, ...], int | None]:
+    """Spec, pinned CPUs and node; what a domain may leave open is as in the ``old`` spec."""
     try:
         described = domainxml.described(xml)
     except ValueError as error:
         raise DomainNotRead(str(error)) from error
-    spec = spec_of(described, default_hugepage_kib)
+    spec = spec_of(described, old.hugepage_kib if old else X86_HUGEPAGE_KIB)
     if not isinstance(spec, VmSpec):
         raise DomainNotRead("; ".join(spec))
     mark = domain.ownership
@@ -181,9 +183,26 @@ def _described(
     made = mark is not None and domain.uuid == mark.vm_id
     console = made and described.console and not spec.display
     devices: dict[str, Any] = dict.fromkeys(described.optional_devices, made)
+    if made:
+        devices |= _tuned(described, domain.uuid)
+        devices["cpu_model"] = described.cpu_model or (old.cpu_model if old else PASSED_CPU)
     spec = replace(spec, autostart=domain.autostart, console=console, **devices)
     node = described.preferred_node if described.numa_node is None else described.numa_node
     return spec, described.pins, node
+
+
+def _tuned(described: Described, vm_id: str) -> dict[str, Any]:
+    """Fields of VmSpec on the machine and its NICs that a domain of our own making shows."""
+    known = [nic for nic in described.nics if nic is not None]
+    nics = [
+        replace(nic, mac="" if nic.mac == mac_address(vm_id, number) else nic.mac)
+        for number, nic in enumerate(known)
+    ]
+    return {
+        "nics": tuple(nics) if len(known) == len(described.nics) else (),
+        "secure_boot": described.secure_boot,
+        "cpu_shares": described.cpu_shares,
+    }
 
 
 def _with_volumes(record: VmRecord, disks: Iterable[RebuiltDisk], now: float) -> VmRecord:
@@ -203,7 +222,9 @@ def _with_volumes(record: VmRecord, disks: Iterable[RebuiltDisk], now: float) ->
 
 def _disk(made: RebuiltDisk) -> DiskSpec:
     size = made.volume.capacity_bytes if made.volume else 0
-    plain = DiskSpec(pool=made.pool, size_bytes=size, format=made.disk.format)
+    plain = DiskSpec(
+        pool=made.pool, size_bytes=size, format=made.disk.format, tuning=made.disk.tuning
+    )
     base = made.volume.backing_path if made.volume and not made.below else made.base
     if not base:
         return plain

@@ -5,7 +5,7 @@ VM.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from hashlib import sha256
 from itertools import accumulate
 
@@ -15,6 +15,7 @@ from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
 from vgpumgr.domainxml.plan_xml import OPTIONAL_DEVICES
 from vgpumgr.engine.reservation.vm_volumes import VmSite, attached, volume_path
 from vgpumgr.model.domain import (
+    PLAIN_NIC,
     UNTUNED_DISK,
     DomainDisk,
     DomainNic,
@@ -30,6 +31,7 @@ from vgpumgr.model.host import HostFacts, NumaNode
 from vgpumgr.model.vm import (
     Allocation,
     ChangeReach,
+    NicSpec,
     NumaPolicy,
     VmRecord,
     VmSpec,
@@ -58,7 +60,7 @@ def spec_of(
     reasons = tuple(_reasons(domain))
     if reasons:
         return reasons
-    nics = [nic for nic in domain.nics if nic is not None]
+    nics = [_plain(nic) for nic in domain.nics if nic is not None]
     return VmSpec(
         name=domain.name,
         vcpus=domain.vcpus,
@@ -70,6 +72,11 @@ def spec_of(
         numa=NumaPolicy.PREFER if domain.numa_node is None else NumaPolicy.REQUIRE,
         hugepage_kib=default_hugepage_kib if domain.default_pages else domain.hugepage_kib,
     )
+
+
+def _plain(nic: NicSpec) -> NicSpec:
+    """Its definition keeps the rest, as a file could not say all that others may have given it."""
+    return replace(nic, mac="", tuning=PLAIN_NIC)
 
 
 def _reasons(domain: Described) -> Iterator[str]:

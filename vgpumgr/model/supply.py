@@ -180,7 +180,8 @@ class HostSupply:
     """One host as placement sees it. ``blocked`` is a sentence when it takes no VM.
 
     Where ``partitions`` are listed, the whole GPUs of one VM must be exactly one of them.
-    ``filters`` are libvirt's network filters, ``features`` what machines can have there.
+    ``pools`` are the free bytes of its storage pools, ``pool_sizes`` all that they have, where
+    that is known. ``filters`` are libvirt's network filters, ``features`` what machines can have.
     ``images`` are those that the fleet keeps, and bare volumes that were looked for: by the name of
     their volumes the storage pools here that have a copy. ``vcpus`` and ``memory_mib`` are what it
     offers when nothing is on it; 0 where not known.
@@ -198,6 +199,7 @@ class HostSupply:
     filters: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     pools: Mapping[str, int] = field(default_factory=dict)
+    pool_sizes: Mapping[str, int] = field(default_factory=dict)
     images: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     partitions: tuple[PartitionSupply, ...] = ()
     foreign_domains: frozenset[str] = frozenset()

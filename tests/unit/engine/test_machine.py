@@ -11,7 +11,7 @@ import pytest
 from tests.simworld import SimWorld, host, vm
 from vgpumgr import domainxml
 from vgpumgr.model.domain import DiskTuning, NicTuning
-from vgpumgr.model.errors import Conflict
+from vgpumgr.model.errors import Conflict, NoPlacement
 from vgpumgr.model.vm import DiskSpec, NicSpec
 
 DISK = DiskSpec(size_bytes=1 << 20)
@@ -68,9 +68,12 @@ def test_what_is_said_of_disks_and_nics_changes_at_the_next_start(world: SimWorl
 
 
 def test_secure_boot_is_a_new_vms(world: SimWorld) -> None:
-    world.apply(vm("a", firmware="uefi"))
-    with pytest.raises(Conflict, match="a cannot change secure_boot in place"):
-        world.engine.apply([vm("a", firmware="uefi", secure_boot=True)], restart=True)
+    disk = replace(DISK, tuning=DiskTuning(cache="none", iops=500))
+    world.apply(vm("a", firmware="uefi", disks=(disk,)))
+    with pytest.raises(Conflict, match="a cannot change secure_boot in place") as caught:
+        signed = vm("a", firmware="uefi", disks=(disk,), secure_boot=True)
+        world.engine.apply([signed], restart=True)
+    assert "cache: none, iops: 500}]" in caught.value.next
 
 
 def test_a_tpm_is_not_left_behind(world: SimWorld) -> None:
@@ -95,6 +98,7 @@ def test_a_mac_address_is_one_nics(world: SimWorld) -> None:
 
 
 def test_a_disk_larger_than_its_pool_is_refused(world: SimWorld) -> None:
-    with pytest.raises(Conflict, match="a cannot have a disk of 900TiB"):
+    with pytest.raises(NoPlacement) as caught:
         world.engine.apply([vm("a", disks=(DiskSpec(size_bytes=900 << 40),))])
+    assert "has 16TiB in all, a disk of 900TiB is needed" in caught.value.why
     assert world.ledger.vms() == ()

@@ -163,6 +163,12 @@ TAGGED = NicSpec(bridge="br0", tuning=NicTuning(vlan=5))
             ["h1", "cad@1", "'default'"],
         ),
         (HOST, asking(disks=(DiskSpec(pool="fast"),)), "storage-pool", ["'fast'", "default"]),
+        (
+            replace(HOST, pool_sizes={"default": 1 << 40}),
+            asking(disks=(DiskSpec(size_bytes=2 << 40), DiskSpec(pool="default"))),
+            "pool-size",
+            ["h1", "default", "1TiB", "2TiB"],
+        ),
         (HOST, asking(cloud_init=CloudInit(pool="seed")), "storage-pool", ["'seed'"]),
         (HOST, asking(vcpus=33), "vcpus", ["32", "33"]),
         (HOST, asking(memory_mib=65537), "memory", ["65536 MiB", "65537 MiB"]),

@@ -283,6 +283,7 @@ def _host_supply(
         filters=facts.filters,
         features=_features(facts),
         pools={pool.name: pool.available_bytes for pool in facts.pools if pool.active},
+        pool_sizes={pool.name: pool.capacity_bytes for pool in facts.pools if pool.active},
         images=images,
         partitions=usable,
         foreign_domains=frozenset(domain.name for domain in foreign),

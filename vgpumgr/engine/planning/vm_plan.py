@@ -72,7 +72,7 @@ def _copied(had: DiskSpec, new: DiskSpec, pool: str, volume: str) -> str:
         "pool": pool if pool != "default" else "",
         "format": "raw" if new.format == "raw" else "",
     }
-    return _flow(words)
+    return _flow(words | _tuning(new))
 
 
 def _as_written(disk: DiskSpec) -> str:
@@ -84,7 +84,17 @@ def _as_written(disk: DiskSpec) -> str:
         "pool": disk.pool if disk.pool != "default" else "",
         "format": disk.format if disk.format != "qcow2" else "",
     }
-    return _flow(words)
+    return _flow(words | _tuning(disk))
+
+
+def _tuning(disk: DiskSpec) -> dict[str, str]:
+    tuning = disk.tuning
+    return {
+        "cache": tuning.cache,
+        "serial": tuning.serial,
+        "iops": str(tuning.iops or ""),
+        "bandwidth": exact_size(tuning.bytes_s) if tuning.bytes_s else "",
+    }
 
 
 def _flow(words: dict[str, str]) -> str:
@@ -282,7 +292,7 @@ def refuse_more_disks(action: Action) -> None:
 
 def refuse_oversized(actions: Iterable[Action], hosts: Iterable[HostRecord]) -> None:
     """Conflict where a disk that grows, or comes, is larger than all of its storage pool: it could
-    never be full, and would not get smaller again.
+    never be full, and would not get smaller again. Placement looks for room for a new VM's.
     """
     sizes = {
         (host.name, pool.name): pool.capacity_bytes
@@ -290,7 +300,7 @@ def refuse_oversized(actions: Iterable[Action], hosts: Iterable[HostRecord]) -> 
         for pool in (host.facts.pools if host.facts else ())
     }
     for action in actions:
-        had = action.record.spec.disks if action.record else ()
+        had = action.record.spec.disks if action.record else action.vm.disks
         for disk in action.vm.disks:
             size = sizes.get((action.host, disk.pool), 0)
             if disk not in had and 0 < size < disk.size_bytes:

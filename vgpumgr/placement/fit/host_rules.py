@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vgpumgr.model.formats import told_apart
+from vgpumgr.model.formats import exact_size, told_apart
 from vgpumgr.model.host import MachineFeature
 from vgpumgr.model.placement import Reason
 from vgpumgr.placement.resources.demand import Demand, Labels, matches
@@ -28,6 +28,7 @@ def refuse_host(host: HostState, demand: Demand) -> Reason | None:
         or filters(host, demand)
         or features(host, demand)
         or pools(host, demand)
+        or disks(host, demand)
         or images(host, demand)
         or vcpus(host, demand)
         or memory(host, demand)
@@ -50,6 +51,7 @@ def refuse_always(host: HostState, demand: Demand) -> Reason | None:
         or filters(host, demand)
         or features(host, demand)
         or pools(host, demand)
+        or disks(host, demand)
         or images(host, demand)
         or any_gpu(host, demand)
     )
@@ -150,8 +152,23 @@ def features(host: HostState, demand: Demand) -> Reason | None:
 
 
 def pools(host: HostState, demand: Demand) -> Reason | None:
-    """Every storage pool must exist on the host (volumes are thin: space is no rule)."""
+    """Every storage pool must exist on the host."""
     return _missing(host, "storage pool", demand.pools, host.supply.pools)
+
+
+def disks(host: HostState, demand: Demand) -> Reason | None:
+    """No disk may be larger than all of its storage pool. Volumes are thin: what is free of the
+    pool is no rule, as disks together may be larger than it.
+    """
+    for pool, size in demand.disk_bytes:
+        most = host.supply.pool_sizes.get(pool, size)
+        if size > most:
+            has, asked = exact_size(most), exact_size(size)
+            text = (
+                f"storage pool {pool} of {host.name} has {has} in all, a disk of {asked} is needed"
+            )
+            return _no(host, "pool-size", text, pool=pool, need_bytes=size, has_bytes=most)
+    return None
 
 
 def images(host: HostState, demand: Demand) -> Reason | None:

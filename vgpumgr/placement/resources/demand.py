@@ -85,6 +85,7 @@ class Demand:
     filters: tuple[str, ...]
     features: tuple[MachineFeature, ...]
     pools: tuple[str, ...]
+    disk_bytes: tuple[tuple[str, int], ...]
     images: tuple[tuple[str, str], ...]
     name: str
 
@@ -136,6 +137,7 @@ def demand_of(
         filters=_unique(nic.tuning.filter or None for nic in request.nics),
         features=tuple(_features(request)),
         pools=_pools(request),
+        disk_bytes=tuple((disk.pool, disk.size_bytes) for disk in request.disks if disk.size_bytes),
         images=tuple(sorted({(disk.pool, disk.image) for disk in request.disks if disk.image})),
         name=name,
     )

@@ -21,6 +21,8 @@ IMAGE_BYTES = 10 << 30
 
 _SEEDED = "images made"
 # What a pool is that several hosts see.
+POOL_BYTES = 16 << 40
+"""What a pool of a simulated host holds."""
 _SHARED_KIND = "netfs"
 
 
@@ -51,9 +53,17 @@ class SimStorage(VolumeFiles):
 
     def pools(self) -> tuple[StoragePool, ...]:
         """Every storage pool."""
-        return tuple(
-            replace(pool, kind=_SHARED_KIND) if pool.name in self._host.shared_pools else pool
-            for pool in self._libvirt().storage.pools()
+        return tuple(map(self._shown, self._libvirt().storage.pools()))
+
+    def _shown(self, pool: StoragePool) -> StoragePool:
+        """Larger than those of libvirt's test driver, and shared where the host says so."""
+        used = pool.capacity_bytes - pool.available_bytes
+        shared = pool.name in self._host.shared_pools
+        return replace(
+            pool,
+            kind=_SHARED_KIND if shared else pool.kind,
+            capacity_bytes=POOL_BYTES,
+            available_bytes=POOL_BYTES - used,
         )
 
     def create(self, pool: str, xml: str, *, copy_from: str | None = None) -> VolumeFacts:

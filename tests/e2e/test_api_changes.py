@@ -31,7 +31,7 @@ def api() -> Iterator[ApiServer]:
     "command",
     [
         pytest.param("plan -f changed.yaml", marks=pytest.mark.mainline),
-        pytest.param("apply -f both.yaml", marks=pytest.mark.mainline),
+        pytest.param("apply -f both.yaml --dry-run", marks=pytest.mark.mainline),
         pytest.param("apply -f unknown.yaml -o json", marks=pytest.mark.mainline),
         "plan -f many.yaml", "diff -f changed.yaml -o json", "apply -f changed.yaml",
         "apply -f many.yaml", "apply -f bytes.yaml", "apply -f missing.yaml",

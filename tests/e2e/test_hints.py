@@ -79,14 +79,6 @@ def a_host_for_a_profile(cli: Cli) -> tuple[str, Then]:
     return next_of(cli.fails(2, "simulate", "--add", "two=3", "-o", "json")), ()
 
 
-def unmet_layout(cli: Cli) -> tuple[str, Then]:
-    layout = {"kind": "Layout", "name": "cut", "hosts": ["two"]}
-    layout["gpus"] = [{"model": "A40", "vfs": "max"}]
-    file = cli.documents(layout, vm("a", "A40-8Q"), name="both.yaml")
-    hint = next_of(cli.fails(4, "apply", "-f", file, "-o", "json"))
-    return hint.replace("both.yaml", "both.yaml -y"), ("apply", "-f", file)
-
-
 def next_of(ran: Ran) -> str:
     return str(ran.error["next"])
 
@@ -96,7 +88,6 @@ def next_of(ran: Ran) -> str:
     [
         (beyond_quota, 0), (beyond_quota_explained, 0), (the_seventh, (5, 7)), (partly, 5),
         (healed, 0), (no_such_vm_in_file, 0), (never_asked_for, 0), (a_host_for_a_profile, 0),
-        (unmet_layout, 0),
     ],
 )  # fmt: skip
 def test_the_hint_is_a_command_that_helps(

@@ -213,6 +213,8 @@ def test_a_broken_board_takes_no_vm_and_says_why(cli: Cli, fault: str) -> None:
         assert f"gpu show {gpu['name']}" in cli("doctor").out
     finally:
         cli.ok("sim", "inject", "bad", "clear")
+        cli.ok("host", "probe", "bad")
+        cli("heal", "--lift", gpu["name"])
 
 
 @pytest.mark.parametrize(

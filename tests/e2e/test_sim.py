@@ -50,6 +50,8 @@ def test_every_form_is_taken_as_its_example_types_it(cli: Cli) -> None:
     assert {form.words.split()[0] for form in TABLE} >= set(OTHER_HANDS)
     cli.ok("vm", "delete", "typed", "--force", "-y")
     cli.ok("host", "probe", "one")
+    for ill in cli.items("gpu", "list"):
+        cli.ok("heal", "--lift", ill["name"])
 
 
 def test_a_domain_and_an_mdev_go_behind_our_back(cli: Cli) -> None:

@@ -118,7 +118,7 @@ class ForeignPart(TypedDict):
 class EvidenceItem(TypedDict):
     """One thing that speaks against a GPU. ``asks`` is the class of what it asks for (``reset``);
     ``standing``: it is read at each look, else it was reported ``count`` times from ``since`` to
-    ``last``.
+    ``last_at``.
     """
 
     signal: str
@@ -126,7 +126,7 @@ class EvidenceItem(TypedDict):
     text: str
     standing: bool
     since: Time
-    last: Time
+    last_at: Time
     count: int
 
 
@@ -261,7 +261,7 @@ def _evidence(each: Evidence) -> EvidenceItem:
         "text": each.text,
         "standing": each.standing,
         "since": each.since,
-        "last": each.last,
+        "last_at": each.last,
         "count": each.count,
     }
 

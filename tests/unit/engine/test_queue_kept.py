@@ -51,7 +51,7 @@ def test_the_next_turn_keeps_it_while_small_ones_come_and_go(world: SimWorld) ->
     first = turn(world, shared)
     assert (first.name, first.ends) == ("big", ("open",))
     for number in range(4):
-        world.engine.clock.wait(BOUND_S / 4)
+        world.engine.clock.wait(BOUND_S / 10)
         name = f"small-{number}"
         world.apply(vm(name, "T4-8Q", queue=Terms(runtime_s=60.0)))
         assert turn(world, shared) == first

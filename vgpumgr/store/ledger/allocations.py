@@ -51,7 +51,7 @@ _EVER = select(
     allocation.c.generation,
     allocation.c.created_at,
     allocation.c.extra,
-).order_by(allocation.c.created_at, allocation.c.id)
+).order_by(allocation.c.created_at, allocation.c.vm, allocation.c.id)
 HELD = _EVER.where(allocation.c.released_at.is_(None))
 
 

@@ -150,7 +150,7 @@ _HEALED = (
     _healed("deletion that was aborted", {Kind.UNFINISHED}, _deletion_cut),
     _healed("lost GPU", {Kind.GPU_LOST}, _gpu_lost, prepare=(on_h1("desk"),)),
     # The VM stays in the ledger: only its operator can say that it is no more.
-    _healed("orphan", _MISSING, _orphaned, *_MISSING, excused=("I6 lost",)),
+    _healed("orphan", _MISSING, _orphaned, *_MISSING, excused=("I6 lost", "I6 disk lost")),
     _healed("other driver", {Kind.POWER, Kind.DEVICE_DRIVER}, _rebound, **_of("passthrough")),
     _after_reboot("pci-vf", *_UNCUT),
     _after_reboot("vfio-vf in MIG", *_UNCUT, Kind.INSTANCE_MISSING),

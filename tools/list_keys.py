@@ -1,4 +1,4 @@
-"""Writes docs/vm.md, layout.md, pool.md, host.md and fleet.md: every key of every document.
+"""Writes a page of docs for each kind (vm.md, flavour.md, …): every key of every document.
 
 What a key takes is from the JSON Schema that ``vgpumgr schema KIND`` prints, what it means and its
 example from vgpumgr/spec/document_schema.py, the whole example from examples/. ``--check`` writes
@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES: Mapping[str, str] = MappingProxyType(
     {
         "VM": "training.yaml",
+        "Flavour": "flavours.yaml",
         "Layout": "layouts.yaml",
         "Pool": "pool.yaml",
         "Host": "hosts.yaml",

@@ -35,6 +35,7 @@ OTHERS: dict[str, Permission | None] = {
     "capacity.fragmentation": Permission.FLEET_READ,
     "defrag.finish": Permission.VM_MIGRATE,
     "host.set-labels": Permission.HOST_WRITE,
+    "flavour.apply": Permission.FLAVOUR_WRITE,
     "document.enrol": Permission.HOST_WRITE,
     "document.plan": Permission.VM_PLAN,
     "desktop.release": Permission.DESKTOP_CONNECT,
@@ -84,6 +85,7 @@ FOR_ALL_TENANTS = frozenset(
         *("image.retire", "quota.set", "quota.delete", "vm.plan-move", "vm.migrate"),
         *("layout.export", "layout.import", "layout.plan", "layout.assert", "layout.apply"),
         *("layout.show", "settings.show", "use.show", "document.enrol"),
+        *("flavour.apply", "flavour.delete"),
     }
 )
 """Refused to who is limited to tenants, though they hold the permission there."""

@@ -39,6 +39,7 @@ READS = frozenset(
         "queue",
         "quotas",
         "secrets",
+        "flavours",
         "secret_references",
         "images",
         "pools",

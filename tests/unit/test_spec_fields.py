@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from tests.fakes import FakeHost
-from tests.unit.spec.test_key_pages import LEAST, models
+from tests.unit.spec.test_key_pages import FLAVOURS, LEAST, models
 from vgpumgr import domainxml
 from vgpumgr.domainxml.plan_xml import OPTIONAL_DEVICES
 from vgpumgr.engine.ledger_recovery import rebuilt_records
@@ -83,6 +83,7 @@ NOT_IN_A_DOMAIN = {
     "VmSpec.labels": "written for people who read the XML; they change without the domain",
     "VmSpec.tenant": "a quota's, for the ledger alone",
     "VmSpec.queue": "how it waited, which is over",
+    "VmSpec.flavour": "what its file was filled with, for the ledger alone",
     "Terms.priority": "how it waited, which is over",
     "Terms.spot": "how it waited, which is over",
     "Terms.runtime_s": "how it waited, which is over",
@@ -170,7 +171,7 @@ def loaded(kind: str, line: str = "") -> Any:
     least = {"apiVersion": "vgpumgr/v1", "kind": kind, **LEAST[kind]}
     if "host_labels" in extra:
         del least["hosts"]
-    documents = load(yaml.safe_dump({**least, **extra}), "example.yaml")
+    documents = load(yaml.safe_dump({**least, **extra}), "example.yaml", flavours=FLAVOURS)
     found = {"VM": documents.vms, "Pool": documents.pools, "Layout": documents.layouts}
     return next(iter(found[kind]))
 
@@ -235,7 +236,7 @@ def check_documents(kind: str) -> None:
         if getattr(each.spec, "queue", None) and each.spec.queue.together:
             continue  # its name is that of the document, which a VM of its own does not have
         text = yaml.safe_dump(write(each.spec))
-        documents = load(text, "written.yaml")
+        documents = load(text, "written.yaml", flavours=FLAVOURS)
         [read] = documents.vms if kind == "VM" else documents.layouts
         lost = said(each.spec) ^ said(read)
         assert read == each.spec, f"{each.key} is lost in vgpumgr/spec/dump.py: {sorted(lost)}"

@@ -27,6 +27,7 @@ class Permission(StrEnum):
     QUOTA_WRITE = "quota:write"
     IMAGE_READ = "image:read"
     IMAGE_WRITE = "image:write"
+    FLAVOUR_WRITE = "flavour:write"
     FLEET_READ = "fleet:read"
     HOST_READ = "host:read"
     HOST_PROBE = "host:probe"
@@ -54,6 +55,7 @@ FLEET_WIDE = frozenset(
     {
         Permission.QUOTA_WRITE,
         Permission.IMAGE_WRITE,
+        Permission.FLAVOUR_WRITE,
         Permission.HOST_PROBE,
         Permission.HOST_WRITE,
         Permission.HOST_PROGRAM,

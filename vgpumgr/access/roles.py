@@ -45,6 +45,7 @@ _FLEET_WRITES = frozenset(
         Permission.VM_MIGRATE,
         Permission.QUOTA_WRITE,
         Permission.IMAGE_WRITE,
+        Permission.FLAVOUR_WRITE,
         Permission.HOST_PROBE,
         Permission.HOST_WRITE,
         Permission.LAYOUT_WRITE,

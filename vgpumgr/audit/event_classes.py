@@ -52,6 +52,8 @@ EVENT_CLASSES: Mapping[str, EventClass] = {
     "desktop.shelved": _ENDED,
     "desktop.unknown": EventClass("host", "info", "unknown"),
     "epoch.raised": _CHANGED,
+    "flavour.deleted": _GONE,
+    "flavour.set": _CHANGED,
     "gpu.found": _SEEN,
     "gpu.health-degraded": _HOST,
     "gpu.health-healthy": _HOST,

@@ -16,7 +16,7 @@ from vgpumgr.cli.output import AFTER_LISTS
 
 # name → (file of commands/:function, one line of help)
 COMMANDS: dict[str, tuple[str, str]] = {
-    "apply": ("apply:apply", "Create and run the VMs of a YAML file."),
+    "apply": ("apply:apply", "Make hosts, GPUs, VMs and pools as a YAML file says."),
     "plan": ("apply:plan", "Show what apply would do."),
     "diff": ("apply:diff", "Exit 10 when apply would change something."),
     "drift": ("drift:drift", "List every difference between the ledger and the hosts."),
@@ -25,7 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "adopt:adopt",
         "Bring existing domains and partitioning under management, unchanged.",
     ),
-    "delete": ("apply:delete", "Delete the VMs that a YAML file names."),
+    "delete": ("apply:delete", "Delete the VMs and pools that a YAML file names."),
     "explain": ("explain:explain", "Show where a request fits, or why it fits nowhere."),
     "simulate": ("simulate:simulate", "Simulate added or lost hosts, VMs and requests."),
     "capacity": ("capacity:capacity", "What still fits, per profile."),
@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Partitioning of GPUs: plan, apply, assert, export, import, show.",
     ),
     "vm": ("vm:vm", "VMs: create, list, show, xml, start, stop, reboot, migrate, delete."),
+    "flavour": ("flavour:flavour", "Sizes of VMs by name: list, show, delete."),
     "image": ("image:image", "Disk images in versions: import, list, show, retire."),
     "defrag": ("defrag:defrag", "Make room by moving VMs: plan, apply."),
     "allocation": ("allocation:allocation", "What VMs hold of which GPU."),
@@ -74,7 +75,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 # The headings of --help: every command stands below one of them, in this order.
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "VMs": ("apply", "plan", "diff", "delete", "vm", "image", "queue", "quota", "explain"),
+    "VMs": (
+        "apply",
+        "plan",
+        "diff",
+        "delete",
+        "vm",
+        "flavour",
+        "image",
+        "queue",
+        "quota",
+        "explain",
+    ),
     "Desktops": ("pool", "booking"),
     "GPUs and layouts": ("gpu", "layout", "map", "capacity", "allocation", "defrag", "simulate"),
     "Hosts": ("host", "doctor"),

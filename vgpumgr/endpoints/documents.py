@@ -66,10 +66,11 @@ def checked(ledger: Ledger, text: bytes, source: str) -> Documents:
     from vgpumgr.engine.inventory.observation import learned_profiles
     from vgpumgr.spec import SpecError, load
 
+    flavours = ledger.flavours() if b"flavour" in text else ()
     try:
-        return load(text, source)
+        return load(text, source, flavours=flavours)
     except SpecError:
-        return load(text, source, known_profiles=learned_profiles(ledger))
+        return load(text, source, learned_profiles(ledger), flavours)
 
 
 def vm_documents(
@@ -171,6 +172,8 @@ def what_stays(documents: Documents) -> str:
     said = [f"{spanned(hosts)} (vgpumgr host remove)"] if hosts else []
     layouts = [layout.name for layout in documents.layouts]
     said += [f"{spanned(layouts)} (GPUs stay partitioned)"] if layouts else []
+    flavours = [each.name for each in documents.flavours]
+    said += [f"{spanned(flavours)} (vgpumgr flavour delete)"] if flavours else []
     fleets = [fleet.name for fleet in documents.fleets]
     said += [f"{spanned(fleets)} (vgpumgr sim down)"] if fleets else []
     return ", ".join(said)

@@ -17,6 +17,7 @@ from vgpumgr.endpoints.documents import (
     source_name,
 )
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
+from vgpumgr.endpoints.flavours import FlavourChanges, flavour_changes
 from vgpumgr.endpoints.host_items import probe_summary
 from vgpumgr.endpoints.layout_items import layout_plan_item
 from vgpumgr.endpoints.own_documents import own_documents
@@ -47,11 +48,12 @@ class NewHostItem(TypedDict):
 
 class FilePlan(PlanItem):
     """What applying a whole file would do: first ``new_hosts`` are enrolled, GPUs partitioned as
-    ``layouts`` say, then the VMs, then ``pools``. ``later`` is what can be planned once the hosts
-    are enrolled.
+    ``layouts`` say, ``flavours`` set, then the VMs, then ``pools``. ``later`` is what can be
+    planned once the hosts are enrolled.
     """
 
     new_hosts: list[NewHostItem]
+    flavours: NotRequired[FlavourChanges]
     pools: NotRequired[PoolChanges]
     later: list[str]
 
@@ -72,6 +74,8 @@ def plan_file(context: CallContext, asked: PlanVms) -> Result[FilePlan]:
     if documents.layouts:
         item["layouts"] = layout_plan_item(layouts)
     whole = _whole(item, [], [])
+    if documents.flavours:
+        whole["flavours"] = flavour_changes(context, documents.flavours)
     if documents.pools:
         whole["pools"] = pool_changes(list(map(context.app.engine.pool_plan, documents.pools)))
     unread = dict.fromkeys((*layouts.warnings, *planned.warnings))
@@ -87,11 +91,12 @@ def _whole(item: PlanItem, hosts: list[NewHostItem], later: list[str]) -> FilePl
 def _own(context: CallContext, asked: DocumentText) -> Documents:
     """The documents, all of the caller; UsageError where there is none."""
     documents = documents_of(context.app.ledger, asked)
-    if not (documents.hosts or documents.layouts or documents.vms or documents.pools):
+    d = documents
+    if not (d.hosts or d.layouts or d.flavours or d.vms or d.pools):
         new_hosts(context.app.ledger, documents, asked.source)
         raise UsageError(
             f"{source_name(asked.source)} holds no document",
-            next="add a document with kind: VM, Pool, Layout or Host",
+            next="add a document with kind: VM, Pool, Flavour, Layout or Host",
         )
     if documents.pools and not context.scope_of(Permission.POOL_READ):
         raise AccessRefused(
@@ -112,6 +117,7 @@ def _later(documents: Documents) -> Sequence[str]:
     """The part of the file that has to wait for its hosts."""
     found = (
         (len(documents.layouts), "layout"),
+        (len(documents.flavours), "flavour"),
         (len(documents.vms), "VM"),
         (len(documents.pools), "pool"),
     )

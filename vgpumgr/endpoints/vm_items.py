@@ -67,6 +67,7 @@ class VmItem(Look):
     vcpus: int
     memory_mib: int
     tenant: str
+    flavour: str
     labels: dict[str, str]
     gpus: list[VmGpu]
     volumes: list[VmVolume]
@@ -105,6 +106,7 @@ def vm_item(
         "vcpus": vm.spec.vcpus,
         "memory_mib": vm.spec.memory_mib,
         "tenant": vm.spec.tenant,
+        "flavour": vm.spec.flavour,
         "labels": dict(vm.spec.labels),
         "gpus": [
             {
@@ -193,6 +195,7 @@ def _foreign(host: HostRecord, domain: DomainFacts) -> VmItem:
         "vcpus": domain.vcpus,
         "memory_mib": domain.memory_mib,
         "tenant": "",
+        "flavour": "",
         "labels": {},
         "gpus": [
             {"profile": "?", "framework": "", "gpu": "", "device": device, "parent": ""}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from vgpumgr.model.api_request import RequestLedger
 from vgpumgr.model.credential import AccessLedger
+from vgpumgr.model.flavour import FlavourLedger
 from vgpumgr.model.secret import SecretLedger
 from vgpumgr.model.webhook import WebhookLedger
 
@@ -58,7 +59,7 @@ class Subscription(Protocol):
         """Let go."""
 
 
-class Ledger(AccessLedger, RequestLedger, SecretLedger, WebhookLedger, Protocol):
+class Ledger(AccessLedger, FlavourLedger, RequestLedger, SecretLedger, WebhookLedger, Protocol):
     """Every method is one transaction; none spans a host call."""
 
     # Hosts and their GPUs.

@@ -216,6 +216,7 @@ class VmSpec:
     ``tpm``: an emulated TPM 2.0, whose state stays with the VM. ``cpu_model``: the host's own CPU
     (``host-passthrough``), ``host-model``, or one of libvirt's by name. ``cpu_shares`` is its
     weight (cgroups) where VMs want more CPU than there is, None: libvirt's default.
+    ``flavour`` is the one whose keys its file was filled with; empty: none.
     """
 
     name: str = field(metadata=_NEW_VM)
@@ -243,6 +244,7 @@ class VmSpec:
     labels: Mapping[str, str] = field(default_factory=dict, metadata=_LEDGER)
     tenant: str = field(default="default", metadata=_LEDGER)
     queue: Terms | None = field(default=None, metadata=_LEDGER)
+    flavour: str = field(default="", metadata=_LEDGER)
 
     def is_laid_over(self, volumes: Collection[tuple[str, str]]) -> bool:
         """Is a disk of it laid over one of these volumes?"""

@@ -7,6 +7,7 @@ from typing import Any
 
 from vgpumgr.model.errors import UsageError
 from vgpumgr.spec.fields import Key
+from vgpumgr.spec.flavour_document import FLAVOUR_KEYS
 from vgpumgr.spec.host_key_descriptions import HOST_KEYS
 from vgpumgr.spec.load import KINDS
 from vgpumgr.spec.spec_file import did_you_mean
@@ -60,6 +61,10 @@ _MACHINE = {
         "Labels of the VM, for `-l` and for the affinity of other VMs.", "labels: {team: design}"
     ),
     "tenant": Key("The tenant whose quota the VM counts against.", "tenant: research"),
+    "flavour": Key(
+        "The flavour that says vcpus, memory, gpus and disks where the file does not.",
+        "flavour: small",
+    ),
 }
 
 _VM = {
@@ -461,6 +466,7 @@ WORKLOAD_KEYS: Mapping[str, Mapping[str, Key]] = {
     "AffinityModel": _AFFINITY,
     "QueueModel": _QUEUE,
     "RollingModel": _ROLLING,
+    "Flavour": FLAVOUR_KEYS,
     "Layout": _LAYOUT,
     "RuleModel": _RULE,
     "InstanceModel": _INSTANCE,

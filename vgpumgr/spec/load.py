@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from pydantic import Field, ValidationError
 
+from vgpumgr.model.flavour import Flavour
 from vgpumgr.model.formats import parse_mib
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.layout import LayoutSpec
@@ -16,6 +17,7 @@ from vgpumgr.model.rolling import RollingVms
 from vgpumgr.model.sim_fleet import SimFleet
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.spec.fields import API_VERSION, Memory, Strict
+from vgpumgr.spec.flavour_document import FlavourModel, fill, first
 from vgpumgr.spec.fleet_document import FleetModel
 from vgpumgr.spec.host_document import HostModel
 from vgpumgr.spec.layout_document import LayoutModel
@@ -40,7 +42,7 @@ MAX_VMS = 10_000
 MAX_NAME = 63
 MAX_HEAD_KEYS = 64
 
-Model = VmModel | HostModel | FleetModel | LayoutModel | PoolModel
+Model = VmModel | HostModel | FleetModel | LayoutModel | PoolModel | FlavourModel
 
 KINDS: Mapping[str, type[Model]] = MappingProxyType(
     {
@@ -48,6 +50,7 @@ KINDS: Mapping[str, type[Model]] = MappingProxyType(
         "VM": VmModel,
         "Layout": LayoutModel,
         "Pool": PoolModel,
+        "Flavour": FlavourModel,
         "Fleet": FleetModel,
     }
 )
@@ -66,23 +69,30 @@ class Documents:
     fleets: tuple[SimFleet, ...] = ()
     layouts: tuple[LayoutSpec, ...] = ()
     pools: tuple[PoolSpec, ...] = ()
+    flavours: tuple[Flavour, ...] = ()
     lines: Mapping[tuple[str, str], int] = field(default_factory=dict, compare=False)
     numbers: Mapping[tuple[str, str], int] = field(default_factory=dict, compare=False)
     of_no_tenant: frozenset[tuple[str, str]] = field(default=frozenset(), compare=False)
     rolling: RollingVms = field(default_factory=dict)
 
 
-def load(data: bytes | str, source: str, known_profiles: frozenset[str] = frozenset()) -> Documents:
+def load(
+    data: bytes | str,
+    source: str,
+    known_profiles: frozenset[str] = frozenset(),
+    flavours: Iterable[Flavour] = (),
+) -> Documents:
     """Read YAML documents; ``source`` is the file's name in messages.
 
-    ``known_profiles`` are profile names learned from probed hosts, beside the catalogue's. Raises
-    SpecError with every problem found (UnknownProfiles when that is all that is wrong).
+    ``known_profiles`` are profile names learned from probed hosts, next to the catalogue's,
+    ``flavours`` the fleet's: the file's own come before these. Raises SpecError with every problem
+    found (UnknownProfiles when that is all that is wrong).
     """
     findings = SpecFindings(source)
     text = decoded(data, findings)
     findings.raise_if_any()
-    reader = _Reader(known_profiles, findings)
-    for tree in trees(text, findings):
+    reader = _Reader(known_profiles, findings, {each.name: each for each in flavours})
+    for tree in first(trees(text, findings)):
         reader.take(tree)
     findings.raise_if_any()
     return Documents(
@@ -91,6 +101,7 @@ def load(data: bytes | str, source: str, known_profiles: frozenset[str] = frozen
         fleets=tuple(reader.fleets),
         layouts=tuple(reader.layouts),
         pools=tuple(reader.pools),
+        flavours=tuple(reader.flavours),
         lines=reader.lines,
         numbers={key: findings.number(line) for key, line in reader.lines.items()},
         of_no_tenant=frozenset(reader.of_no_tenant),
@@ -128,6 +139,8 @@ class _Reader:
 
     known_profiles: frozenset[str]
     findings: SpecFindings
+    known_flavours: dict[str, Flavour] = field(default_factory=dict)
+    flavours: list[Flavour] = field(default_factory=list)
     hosts: list[HostRecord] = field(default_factory=list)
     fleets: list[SimFleet] = field(default_factory=list)
     layouts: list[LayoutSpec] = field(default_factory=list)
@@ -142,6 +155,7 @@ class _Reader:
         kind = _kind_of(tree, self.findings)
         if kind is None:
             return
+        fill(tree, self.known_flavours, self.findings)
         try:
             model = KINDS[kind].model_validate(tree.data, context={"profiles": self.known_profiles})
         except ValidationError as error:
@@ -186,6 +200,10 @@ class _Reader:
                 self.pools.append(model.value())
             case FleetModel():
                 self._keep_fleet(model, tree)
+            case FlavourModel():
+                self._name("flavour name", [model.name], tree, ("name",))
+                self.flavours.append(model.value(tree.data))
+                self.known_flavours[model.name] = self.flavours[-1]
 
     def _keep_vm(self, model: VmModel, tree: YamlTree) -> None:
         self._vm_count += model.replicas or 1

@@ -261,6 +261,7 @@ class MachineModel(Strict):
     policy: Policy | None = None
     labels: Labels = Field(default={})
     tenant: Name = "default"
+    flavour: Name | None = None
 
     @model_validator(mode="after")
     def _signed(self) -> MachineModel:
@@ -286,6 +287,7 @@ class MachineModel(Strict):
             policy=PlacementPolicy(self.policy) if self.policy else None,
             labels=dict(self.labels),
             tenant=self.tenant,
+            flavour=self.flavour or "",
             **{switch: getattr(self, switch) for switch in switches},
             **more,
         )

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import access_events as access_events_sql
     from vgpumgr.store.ledger import allocations as allocations_sql
     from vgpumgr.store.ledger import api_requests as api_requests_sql
+    from vgpumgr.store.ledger import flavours as flavours_sql
     from vgpumgr.store.ledger import gpu_health as gpu_health_sql
     from vgpumgr.store.ledger import gpus as gpus_sql
     from vgpumgr.store.ledger import hosts as hosts_sql
@@ -63,6 +64,7 @@ else:  # each is imported when one of its functions is first called
     access_sql = LateModule("vgpumgr.store.ledger.access")
     allocations_sql = LateModule("vgpumgr.store.ledger.allocations")
     api_requests_sql = LateModule("vgpumgr.store.ledger.api_requests")
+    flavours_sql = LateModule("vgpumgr.store.ledger.flavours")
     gpu_health_sql = LateModule("vgpumgr.store.ledger.gpu_health")
     gpus_sql = LateModule("vgpumgr.store.ledger.gpus")
     hosts_sql = LateModule("vgpumgr.store.ledger.hosts")
@@ -243,6 +245,11 @@ class SqlLedger(LeaseHolder):
     logoff_moves = reads(logoff_moves_sql.list_logoff_moves)
     await_logoff = changes(logoff_moves_sql.await_logoff, heard=True)
     end_logoff_move = changes(logoff_moves_sql.end_logoff_move)
+
+    # Flavours
+    flavours = reads(flavours_sql.list_flavours)
+    set_flavour = changes(flavours_sql.set_flavour)
+    delete_flavour = changes(flavours_sql.delete_flavour)
 
     # Access: who holds which role, tokens, logins, secrets
     role_bindings = reads(access_sql.list_bindings)

@@ -51,6 +51,7 @@ quota:read       vutoaA
 quota:write      ---o-A
 image:read       vutoaA
 image:write      ---o-A
+flavour:write    ---o-A
 fleet:read       vutoaA
 host:read        vutoaA
 host:probe       ---o-A

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from vgpumgr.model.flavour import Flavour
 from vgpumgr.spec import json_schema, load
 from vgpumgr.spec.document_schema import KEYS
 from vgpumgr.spec.spec_file import SpecFindings, trees
@@ -31,13 +32,17 @@ LEAST: dict[str, dict[str, Any]] = {
     },
     "Host": {"name": "a", "address": "local"},
     "Fleet": {"name": "a", "hosts": [{"name": "t4", "gpus": [{"board": "T4"}]}]},
+    "Flavour": {"name": "a"},
 }
+# What examples ask for.
+FLAVOURS = (Flavour(name="small"),)
 EXAMPLES = {
     "VM": ["desktops.yaml", "training.yaml"],
     "Layout": ["layouts.yaml"],
     "Pool": ["pool.yaml"],
     "Host": ["hosts.yaml"],
     "Fleet": ["fleet.yaml"],
+    "Flavour": ["flavours.yaml"],
 }
 
 
@@ -106,7 +111,7 @@ def test_the_example_of_a_key_is_accepted_and_has_the_key(kind: str, name: str, 
     if "host_labels" in said:
         del least["hosts"]
     rest = {each: value for each, value in least.items() if each not in said}
-    load(f"{yaml.safe_dump(rest)}{line}\n", "example.yaml")
+    load(f"{yaml.safe_dump(rest)}{line}\n", "example.yaml", flavours=FLAVOURS)
     assert (name, key) in set(keys_of(said, json_schema(kind), kind, kind))
 
 

@@ -15,6 +15,7 @@ from tests.unit.store.values import allocation, refused, start, vm
 from vgpumgr.model.api_request import RequestKey, working_for
 from vgpumgr.model.defrag import LogoffMove
 from vgpumgr.model.desktop import Booking, DesktopRequest, DesktopRequestRecord
+from vgpumgr.model.flavour import Flavour
 from vgpumgr.model.image import CopyState
 from vgpumgr.model.operation import PlaceRefused
 from vgpumgr.model.quota import Quota
@@ -67,6 +68,7 @@ def every_table(path: Path) -> None:
         DesktopRequestRecord(id="a-1", pool="p-1", ask=DesktopRequest(user="eve", since=9.0))
     )
     ledger.set_secret("render", "licence", "0" * 64)
+    ledger.set_flavour(Flavour(name="small", keys={"vcpus": 2}))
     ledger.book(
         Booking(id="b-1", group="staff", profile="T4-4Q", count=1, start=10.0, end=20.0), "default"
     )

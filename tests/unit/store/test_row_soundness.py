@@ -31,6 +31,7 @@ PLAIN = {
     "image": "id name version format sha256 source",
     "image_copy": "id image host pool",
     "layout": "gpu host layout operation",
+    "flavour": "name set_by",
     "login_session": "id secret_hash user_name address why",
     "logoff_move": "id vm_id vm user_name host why outcome",
     "meta": "fleet_id frozen_why",

@@ -1,4 +1,4 @@
-"""`apply` and `plan` of a file with several kinds: hosts, layouts, VMs and pools, in that order."""
+"""`apply` and `plan` of a file with several kinds: hosts, layouts, flavours, VMs, then pools."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ from vgpumgr.cli.command_context import Context
 from vgpumgr.cli.output import print_item, say, tell_people
 from vgpumgr.cli.running_command import carry_out, finish
 from vgpumgr.cli.terminal import confirm
-from vgpumgr.cli.views.file_views import changes_pending, file_plan_text, questions
+from vgpumgr.cli.views.file_views import (
+    changes_pending,
+    file_plan_text,
+    flavour_change_text,
+    questions,
+)
 from vgpumgr.cli.views.layout_views import refused
 from vgpumgr.cli.views.outcome_views import outcome_text
 from vgpumgr.cli.views.plan_views import plan_text, pruned
 from vgpumgr.cli.views.pool_views import pool_change_text
-from vgpumgr.endpoints.documents import PartOfFile
+from vgpumgr.endpoints.documents import DocumentText, PartOfFile
 from vgpumgr.endpoints.endpoint import Result
 from vgpumgr.endpoints.file_plans import ENROL_HOSTS, PLAN_FILE, EnrolHosts, FilePlan
+from vgpumgr.endpoints.flavours import APPLY_FLAVOURS
 from vgpumgr.endpoints.layout_plans import APPLY_LAYOUTS, LayoutDocuments
 from vgpumgr.endpoints.plan_items import PlanItem
 from vgpumgr.endpoints.pool_documents import APPLY_POOLS
@@ -28,7 +34,7 @@ from vgpumgr.endpoints.vm_documents import APPLY_VMS, ApplyVms, PlanVms
 from vgpumgr.model.errors import Conflict, HostUnreachable, NoPlacement, VgpumgrError
 from vgpumgr.model.formats import counted
 
-_KINDS = frozenset({"Host", "Layout", "VM", "Pool"})
+_KINDS = frozenset({"Host", "Layout", "Flavour", "VM", "Pool"})
 
 
 class PlanShown:
@@ -164,6 +170,8 @@ class FileRun:
         work: list[tuple[str, str, Callable[[FilePlan], Result[Any]]]] = []
         if plan.get("layouts") and plan["layouts"]["gpus"]:
             work.append(("layouts", "layouts", self._layouts))
+        if plan.get("flavours") and plan["flavours"]["changes"]:
+            work.append(("flavours", "flavours", self._flavours))
         if plan["changes"] or plan["unchanged"] or plan["unplaced"] or plan["waiting"]:
             work.append(("vms", "VMs", self._vms))
         if plan.get("pools"):
@@ -197,6 +205,10 @@ class FileRun:
             error.next = error.next.replace(" -f FILE", named)
             raise
 
+    def _flavours(self, _: FilePlan) -> Result[Any]:
+        wanted = DocumentText(text=self.asked.text, source=self.asked.source)
+        return self.context.act(APPLY_FLAVOURS, wanted)
+
     def _vms(self, plan: FilePlan) -> Result[Any]:
         gone = tuple(pruned(plan)) if self.prune else ()
         wanted = replace(self.asked, prune=gone, mixed=True)
@@ -216,6 +228,8 @@ def _text(answer: Mapping[str, Any]) -> str:
         lines.append(f"{counted(len(hosts), 'host')} enrolled")
     if layouts := answer.get("layouts"):
         lines.append(f"layouts: {outcome_text(layouts) or 'as declared'}")
+    if flavours := answer.get("flavours"):
+        lines.append(flavour_change_text(flavours))
     if vms := answer.get("vms"):
         lines.append(f"VMs: {outcome_text(vms) or 'converged'}")
     if pools := answer.get("pools"):

@@ -42,6 +42,7 @@ Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 
 _NAMES: Mapping[str, Callable[[Ledger], Iterable[str]]] = {
     "bookings": lambda ledger: (each.id for each in ledger.bookings()),
+    "flavours": lambda ledger: (each.name for each in ledger.flavours()),
     "gpus": lambda ledger: (each.id for each in ledger.gpus()),
     "hosts": lambda ledger: (each.name for each in ledger.hosts()),
     "images": lambda ledger: (each.reference for each in ledger.images()),
@@ -63,6 +64,7 @@ _NAMES: Mapping[str, Callable[[Ledger], Iterable[str]]] = {
 # The list that has the names at a server, what of it is asked for, the key of a name in an item.
 _LISTS: Mapping[str, tuple[str, Mapping[str, object], str]] = {
     "bookings": ("booking.list", {}, "name"),
+    "flavours": ("flavour.list", {}, "name"),
     "gpus": ("gpu.list", {}, "name"),
     "hosts": ("host.list", {}, "name"),
     "images": ("image.list", {}, "name"),

@@ -9,6 +9,7 @@ from vgpumgr.cli.views.layout_views import layout_plan_text, to_change
 from vgpumgr.cli.views.plan_views import plan_text, pruned
 from vgpumgr.cli.views.pool_views import pool_change_text
 from vgpumgr.endpoints.file_plans import FilePlan
+from vgpumgr.endpoints.flavours import FlavourChanges
 from vgpumgr.model.formats import counted, spanned
 
 
@@ -29,10 +30,25 @@ def _parts(plan: FilePlan, file: str, *, partial: bool, prune: bool) -> Iterator
         yield f"planned once {they} enrolled: {', '.join(plan['later'])}"
     if plan.get("layouts"):
         yield layout_plan_text(plan["layouts"])
+    if plan.get("flavours"):
+        yield flavour_change_text(plan["flavours"])
     if _has_vms(plan):
         yield plan_text(plan, file=file, partial=partial, prune=prune)
     if plan.get("pools"):
         yield pool_change_text(plan["pools"])
+
+
+def flavour_change_text(changes: FlavourChanges) -> str:
+    """A line for each flavour and each change of it."""
+    lines = []
+    for each in changes["flavours"]:
+        verb = "create" if each["new"] else "change" if each["changes"] else "unchanged"
+        lines.append(f"{verb}  flavour {each['name']}")
+        if not each["new"]:
+            lines += [f"  {change}" for change in each["changes"]]
+        if each["changes"] and each["used"]:
+            lines.append(f"  {each['used']} have it, and change when their files are applied again")
+    return "\n".join(lines)
 
 
 def _has_vms(plan: FilePlan) -> bool:
@@ -67,5 +83,6 @@ def changes_pending(plan: FilePlan, *, prune: bool = False) -> bool:
     """Would anything be done?"""
     layouts = to_change(plan["layouts"]) if plan.get("layouts") else []
     pools = plan["pools"]["changes"] if plan.get("pools") else 0
+    pools += plan["flavours"]["changes"] if plan.get("flavours") else 0
     gone = pruned(plan) if prune else []
     return bool(plan["changes"] or plan["new_hosts"] or layouts or pools or gone)

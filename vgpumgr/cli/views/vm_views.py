@@ -59,6 +59,7 @@ def vm_text(item: VmItem) -> str:
             *(("Volume", f"{v['pool']}/{v['name']}") for v in item["volumes"]),
             ("Snapshots", ", ".join(item["snapshots"])),
             ("Labels", ", ".join(f"{k}={v}" for k, v in item["labels"].items())),
+            ("Flavour", item["flavour"]),
             ("Tenant", item["tenant"]),
         ]
     )

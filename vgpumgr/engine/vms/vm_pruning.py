@@ -24,7 +24,7 @@ NOTHING_PRUNED = Pruning()
 
 
 def surplus_vms(context: EngineContext, names: Sequence[str]) -> list[VmRecord]:
-    """Those of these VMs that there are."""
+    """The VMs of these names, as far as there are any."""
     wanted = set(names)
     return [vm for vm in context.ledger.vms() if vm.name in wanted]
 

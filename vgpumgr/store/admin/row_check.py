@@ -20,6 +20,7 @@ from vgpumgr.store.ledger.access import binding_of, login_of, token_of
 from vgpumgr.store.ledger.allocations import HELD, allocation_of
 from vgpumgr.store.ledger.api_requests import request_of_row
 from vgpumgr.store.ledger.audit_trail import record_of
+from vgpumgr.store.ledger.flavours import flavour_of
 from vgpumgr.store.ledger.gpus import EVERY_GPU, gpu_of, layout_of
 from vgpumgr.store.ledger.hosts import READ, from_row
 from vgpumgr.store.ledger.images import copy_of, image_of
@@ -42,6 +43,7 @@ from vgpumgr.store.schema import (
     booking,
     checkpoint,
     desktop,
+    flavour,
     gpu,
     host,
     image,
@@ -89,6 +91,7 @@ DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
     booking: booking_of,
     checkpoint: None,
     desktop: desktop_of,
+    flavour: flavour_of,
     gpu: lambda row: gpu_of(_read(row, EVERY_GPU)),
     host: lambda row: from_row(_read(row, READ)),
     image: lambda row: image_of(row, ()),

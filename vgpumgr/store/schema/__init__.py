@@ -8,6 +8,7 @@ as long as they are held.
 
 from vgpumgr.store.schema.access_tables import api_token, login_session, role_binding
 from vgpumgr.store.schema.columns import metadata
+from vgpumgr.store.schema.flavour_tables import flavour
 from vgpumgr.store.schema.host_tables import gpu, host, image, image_copy, layout, meta, refusal
 from vgpumgr.store.schema.operation_tables import api_request, audit, operation, step, task
 from vgpumgr.store.schema.seal_tables import checkpoint, seal
@@ -31,7 +32,7 @@ from vgpumgr.store.schema.vm_tables import (
 )
 from vgpumgr.store.schema.webhook_tables import webhook
 
-SCHEMA_VERSION = 22
+SCHEMA_VERSION = 23
 
 __all__ = [
     "MEMORY",
@@ -44,6 +45,7 @@ __all__ = [
     "booking",
     "checkpoint",
     "desktop",
+    "flavour",
     "gpu",
     "host",
     "image",

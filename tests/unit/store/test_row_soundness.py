@@ -57,6 +57,7 @@ KEYS = {"id", "seq", "number", "slot", "leaf", "size"}
 TEXTS = ('{"a', "{}", '["\\ud800", 7, {"b": []}]')
 # Objects of which every member has a default.
 MAY_BE_EMPTY = {
+    ("flavour", "spec"),
     ("allocation", "extra"),
     ("api_request", "answer"),
     ("audit", "consumption"),

@@ -10,7 +10,8 @@ from pydantic import ConfigDict, Field
 from vgpumgr.model.flavour import Flavour
 from vgpumgr.spec.fields import Key, Memory, Name, Strict
 from vgpumgr.spec.spec_file import SpecFindings, YamlTree, did_you_mean
-from vgpumgr.spec.vm_document import MAX_GPUS, DiskModel, GpuModel, check_gpus
+from vgpumgr.spec.vm_devices import DiskModel
+from vgpumgr.spec.vm_document import MAX_GPUS, GpuModel, check_gpus
 
 KIND = "Flavour"
 _KEYS = ("vcpus", "memory", "gpus", "disks")

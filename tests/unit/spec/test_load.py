@@ -256,7 +256,8 @@ def test_json_and_a_byte_order_mark_are_read_too() -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_the_examples_load(example: Path) -> None:
     found = load(example.read_bytes(), example.name)
-    assert found.vms or found.hosts or found.fleets or found.layouts or found.pools
+    fleet = found.hosts or found.fleets or found.layouts
+    assert found.vms or found.pools or found.flavours or fleet
 
 
 def test_the_model_and_the_catalogue_never_import_pydantic() -> None:

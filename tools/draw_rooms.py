@@ -31,6 +31,8 @@ ROLE = {
     "access": "who may do what",
     "checks": "is a host set up well",
     "gpu": "ways to give a GPU",
+    "health": "is a GPU well",
+    "showback": "who used what",
     "image_inspection": "is a file an image",
     "layout": "how GPUs are partitioned",
     "virt": "libvirt by intent",

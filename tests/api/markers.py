@@ -26,6 +26,7 @@ from tests.two_tenants import BLUE, IDS, NAMES, RED, TwoTenants
 from vgpumgr.endpoints.endpoint import AnyEndpoint, HttpMethod
 from vgpumgr.endpoints.registry import ENDPOINTS
 from vgpumgr.model.role_binding import Role
+from vgpumgr.model.showback import PriceBook
 
 ASKS_A_HOST = frozenset({"vm.xml"})
 """What is asked of a host: there is none here."""
@@ -100,6 +101,8 @@ class BlueAsks:
         if endpoint.name in {"operation.list", "allocation.list", "booking.list"}:
             option = {"operation": "open", "allocation": "released", "booking": "past"}
             query = {option[endpoint.name.partition(".")[0]]: self.draw.choice(("true", "false"))}
+        if endpoint.name.startswith("report."):
+            query = {"since": "1700000000", "until": "1700003600"}
         said += query.values()
         return endpoint.name, "GET", f"{path}?{urlencode(query)}" if query else path, None, said
 
@@ -140,6 +143,8 @@ def blue_asks(folder: Path, seed: int = 1) -> Iterator[BlueAsks]:
     new_ledger(folder / "ledger.db")
     TwoTenants(folder / "ledger.db").close()
     inside = Inside(folder, folder / "ledger.db")
+    prices = PriceBook(begins_at=0.0, currency="EUR", gpu_hour={"*": "1"})
+    inside.ledger.set_price_book(prices)
     try:
         yield BlueAsks(inside, seed)
     finally:

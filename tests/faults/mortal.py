@@ -35,6 +35,8 @@ READS = frozenset(
         "allocations",
         "requests",
         "holdings",
+        "usage_history",
+        "price_books",
         "layouts",
         "queue",
         "quotas",

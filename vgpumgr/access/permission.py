@@ -25,6 +25,8 @@ class Permission(StrEnum):
     QUEUE_WRITE = "queue:write"
     QUOTA_READ = "quota:read"
     QUOTA_WRITE = "quota:write"
+    REPORT_READ = "report:read"
+    PRICE_WRITE = "price:write"
     IMAGE_READ = "image:read"
     IMAGE_WRITE = "image:write"
     FLAVOUR_WRITE = "flavour:write"
@@ -54,6 +56,7 @@ class Permission(StrEnum):
 FLEET_WIDE = frozenset(
     {
         Permission.QUOTA_WRITE,
+        Permission.PRICE_WRITE,
         Permission.IMAGE_WRITE,
         Permission.FLAVOUR_WRITE,
         Permission.HOST_PROBE,

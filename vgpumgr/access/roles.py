@@ -17,6 +17,7 @@ _READS = frozenset(
         Permission.BOOKING_READ,
         Permission.QUEUE_READ,
         Permission.QUOTA_READ,
+        Permission.REPORT_READ,
         Permission.IMAGE_READ,
         Permission.FLEET_READ,
         Permission.HOST_READ,
@@ -44,6 +45,7 @@ _FLEET_WRITES = frozenset(
     {
         Permission.VM_MIGRATE,
         Permission.QUOTA_WRITE,
+        Permission.PRICE_WRITE,
         Permission.IMAGE_WRITE,
         Permission.FLAVOUR_WRITE,
         Permission.HOST_PROBE,

@@ -101,6 +101,8 @@ EVENT_CLASSES: Mapping[str, EventClass] = {
     "pool.changed": _CHANGED,
     "pool.deleted": _GONE,
     "pool.made": _MADE,
+    "price.removed": _GONE,
+    "price.set": _CHANGED,
     "queue.cancelled": _GONE,
     "queue.deleted": _GONE,
     "queue.ended": _ENDED,

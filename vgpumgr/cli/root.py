@@ -48,6 +48,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "booking": ("booking:booking", "Desktops reserved for a group: create, list, delete."),
     "queue": ("queue:queue", "VMs that wait for capacity: list, show, cancel, explain."),
     "quota": ("quota:quota", "What tenants may hold: list, set, delete."),
+    "report": ("report:report", "GPU time and what it cost: usage, cost, focus."),
+    "price": ("price:price", "What an hour of a GPU costs: list, apply, remove."),
     "operation": ("operation:operation", "Operations: list, show, resume, undo."),
     "serve": ("serve:serve", "Run the controller: reconcile hosts and ledger until stopped."),
     "api": ("api:api", "Serve the HTTP API: a route for every command."),
@@ -91,6 +93,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "GPUs and layouts": ("gpu", "layout", "map", "capacity", "allocation", "defrag", "simulate"),
     "Hosts": ("host", "doctor"),
     "Fleet care": ("serve", "api", "drift", "heal", "adopt", "operation"),
+    "Showback": ("report", "price"),
     "Access": ("context", "login", "logout", "role", "token", "secret", "auth", "webhook"),
     "Ledger and settings": ("store", "audit", "schema", "completion", "sim"),
 }

@@ -19,6 +19,14 @@ def time_text(at: float) -> str:
     return text.replace("+00:00", "Z")
 
 
+def instant(text: str) -> float:
+    """``2026-11-24T10:00:00Z``, or another time with its zone, as Unix seconds; ValueError."""
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError(f"{text} has no zone")
+    return found.timestamp()
+
+
 def timed(value: object) -> object:
     """The same with its Unix times as text: the numbers under names that times have."""
     if isinstance(value, Mapping):

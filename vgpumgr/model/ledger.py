@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         TrailVerdict,
         TreeHead,
     )
+    from vgpumgr.model.showback import PriceBook, UsageHistory
     from vgpumgr.model.vm import Allocation, AllocationState, VmRecord
 
 
@@ -192,6 +193,24 @@ class Ledger(AccessLedger, FlavourLedger, RequestLedger, SecretLedger, WebhookLe
 
     def holdings(self, since: float = 0.0) -> tuple[Holding, ...]:
         """What allocations hold of GPUs, or held after ``since`` (Unix seconds), oldest first."""
+
+    # What was used of GPUs, and what it costs.
+
+    def usage_history(self, since: float, until: float) -> UsageHistory:
+        """What was held of GPUs at any time between (Unix seconds), in any order, and when
+        each GPU was in the fleet.
+        """
+
+    def price_books(self) -> tuple[PriceBook, ...]:
+        """What GPUs cost, by when it begins to hold."""
+
+    def set_price_book(self, book: PriceBook) -> None:
+        """Write a price book over the one that begins at its time."""
+
+    def remove_price_book(self, begins_at: float) -> None:
+        """Forget the prices from then on, the ones before hold on; NotFound where no price
+        book begins then (Unix seconds).
+        """
 
     # Who waits for room, who runs on it, and who has ended. ``reserve`` moves entries, too.
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import look_schedule as looks_sql
     from vgpumgr.store.ledger import observations as observations_sql
     from vgpumgr.store.ledger import pools as pools_sql
+    from vgpumgr.store.ledger import price_books as prices_sql
     from vgpumgr.store.ledger import purges
     from vgpumgr.store.ledger import queue as queue_sql
     from vgpumgr.store.ledger import quotas as quotas_sql
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import secrets as secrets_sql
     from vgpumgr.store.ledger import tickets as tickets_sql
     from vgpumgr.store.ledger import transitions as transitions_sql
+    from vgpumgr.store.ledger import usage_history as usage_sql
     from vgpumgr.store.ledger import vms as vms_sql
     from vgpumgr.store.ledger import webhooks as webhooks_sql
 else:  # each is imported when one of its functions is first called
@@ -73,6 +75,7 @@ else:  # each is imported when one of its functions is first called
     looks_sql = LateModule("vgpumgr.store.ledger.look_schedule")
     observations_sql = LateModule("vgpumgr.store.ledger.observations")
     pools_sql = LateModule("vgpumgr.store.ledger.pools")
+    prices_sql = LateModule("vgpumgr.store.ledger.price_books")
     purges = LateModule("vgpumgr.store.ledger.purges")
     queue_sql = LateModule("vgpumgr.store.ledger.queue")
     quotas_sql = LateModule("vgpumgr.store.ledger.quotas")
@@ -84,6 +87,7 @@ else:  # each is imported when one of its functions is first called
     secrets_sql = LateModule("vgpumgr.store.ledger.secrets")
     tickets_sql = LateModule("vgpumgr.store.ledger.tickets")
     transitions_sql = LateModule("vgpumgr.store.ledger.transitions")
+    usage_sql = LateModule("vgpumgr.store.ledger.usage_history")
     vms_sql = LateModule("vgpumgr.store.ledger.vms")
     webhooks_sql = LateModule("vgpumgr.store.ledger.webhooks")
 
@@ -213,6 +217,12 @@ class SqlLedger(LeaseHolder):
     refuse = writes(history_sql.refuse)
     requests = reads(history_sql.list_requests)
     holdings = reads(history_sql.list_holdings)
+
+    # What was used, and what it costs
+    usage_history = reads(usage_sql.usage_history)
+    price_books = reads(prices_sql.list_books)
+    set_price_book = changes(prices_sql.set_book)
+    remove_price_book = changes(prices_sql.remove_book)
 
     # Queue, quotas, images, console tickets
     queue = reads(queue_sql.list_queue)

@@ -49,6 +49,8 @@ queue:read       vutoaA
 queue:write      --to-A
 quota:read       vutoaA
 quota:write      ---o-A
+report:read      vutoaA
+price:write      ---o-A
 image:read       vutoaA
 image:write      ---o-A
 flavour:write    ---o-A

@@ -20,6 +20,7 @@ from vgpumgr.model.image import CopyState
 from vgpumgr.model.operation import PlaceRefused
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.refusal import Refusal
+from vgpumgr.model.showback import PriceBook
 from vgpumgr.model.snapshot import NO_SNAPSHOTS, DiskMoment, Snapshot
 from vgpumgr.model.vm import VmPlace
 from vgpumgr.model.webhook import Webhook
@@ -83,6 +84,7 @@ def every_table(path: Path) -> None:
     with working_for(key):
         ledger.set_quota(Quota(tenant="paint", vms=1))
     ledger.end_request(key, {"answer": {"tenant": "paint"}})
+    ledger.set_price_book(PriceBook(begins_at=1.0, currency="EUR", gpu_hour={"A40": "2.40"}))
     ledger.add_webhook(HOOK)
     ledger.webhook_delivered(HOOK.id, 1, 5.0)
     ledger.webhook_failed(HOOK.id, "no", 6.0)

@@ -39,6 +39,7 @@ PLAIN = {
     "pool": "id name tenant",
     "pool_ask": "id pool user_name",
     "pool_session": "id pool desktop name user_name booking why",
+    "price_book": "",
     "queue": "id name vm_id why tenant",
     "quota": "tenant",
     "refusal": "host gpu vm operation task what why",

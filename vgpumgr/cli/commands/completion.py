@@ -14,6 +14,7 @@ import click
 from vgpumgr.cli.command_context import Context
 from vgpumgr.cli.terminal import echo
 from vgpumgr.model.actor import carried
+from vgpumgr.model.json_times import time_text
 
 if TYPE_CHECKING:
     from vgpumgr.client.api_client import ApiClient
@@ -49,6 +50,7 @@ _NAMES: Mapping[str, Callable[[Ledger], Iterable[str]]] = {
     "open operations": lambda ledger: (each.id for each in ledger.operations(open_only=True)),
     "operations": lambda ledger: (each.id for each in ledger.operations()),
     "pools": lambda ledger: (each.spec.name for each in ledger.pools()),
+    "prices": lambda ledger: (time_text(each.begins_at) for each in ledger.price_books()),
     "queue": lambda ledger: (each.vm.name for each in ledger.queue()),
     "login sessions": lambda ledger: (each.id for each in ledger.login_sessions()),
     "subjects": lambda ledger: (each.subject for each in ledger.role_bindings()),
@@ -71,6 +73,7 @@ _LISTS: Mapping[str, tuple[str, Mapping[str, object], str]] = {
     "open operations": ("operation.list", {"open": True}, "name"),
     "operations": ("operation.list", {}, "name"),
     "pools": ("pool.list", {}, "name"),
+    "prices": ("price.list", {}, "name"),
     "queue": ("queue.list", {}, "name"),
     "login sessions": ("auth.session.list", {}, "id"),
     "subjects": ("role.list", {}, "subject"),

@@ -269,6 +269,14 @@ def _gpu_health(connection: Connection) -> None:
     connection.exec_driver_sql("ALTER TABLE gpu ADD COLUMN health TEXT NOT NULL DEFAULT ''")
 
 
+def _price_books(connection: Connection) -> None:
+    """Version 24: what GPUs cost, and from when on."""
+    connection.exec_driver_sql(
+        "CREATE TABLE price_book (begins_at FLOAT NOT NULL PRIMARY KEY, "
+        "prices TEXT NOT NULL, set_at FLOAT NOT NULL)"
+    )
+
+
 # Version a step starts from → the step, in words that both databases know. A step once shipped
 # never changes, whatever becomes of the tables later.
 STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
@@ -295,6 +303,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         20: _snapshots,
         21: _gpu_health,
         22: flavour_table,
+        23: _price_books,
     }
 )
 

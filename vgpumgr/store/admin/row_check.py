@@ -27,6 +27,7 @@ from vgpumgr.store.ledger.images import copy_of, image_of
 from vgpumgr.store.ledger.logoff_moves import move_of
 from vgpumgr.store.ledger.operations import operation_of, step_of, task_of
 from vgpumgr.store.ledger.pools import ask_of, booking_of, desktop_of, pool_of, session_of
+from vgpumgr.store.ledger.price_books import book_of
 from vgpumgr.store.ledger.queue import entry_of
 from vgpumgr.store.ledger.quotas import quota_of
 from vgpumgr.store.ledger.refusals import refusal_of
@@ -57,6 +58,7 @@ from vgpumgr.store.schema import (
     pool,
     pool_ask,
     pool_session,
+    price_book,
     queue,
     quota,
     refusal,
@@ -104,6 +106,7 @@ DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
     pool: pool_of,
     pool_ask: ask_of,
     pool_session: session_of,
+    price_book: book_of,
     queue: entry_of,
     quota: quota_of,
     refusal: lambda row: refusal_of(row, 0.0),

@@ -22,7 +22,7 @@ from vgpumgr.store.schema import allocation, gpu, host, layout, task
 from vgpumgr.store.schema.columns import decodes
 
 # More slots than any board has; they are gone through one by one.
-_MOST_UNITS = 4096
+MOST_UNITS = 4096
 _ENROLLED = select(host.c.name).where(host.c.removed_at.is_(None))
 EVERY_GPU = (
     select(
@@ -71,7 +71,7 @@ def _gpu(
         id=id_,
         host=host,
         facts=load_gpu(facts, uuid, serial),
-        units=min(units, _MOST_UNITS),
+        units=min(units, MOST_UNITS),
         state=GpuState(state),
         generation=generation,
         state_why=state_why,

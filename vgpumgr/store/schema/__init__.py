@@ -23,6 +23,7 @@ from vgpumgr.store.schema.vm_tables import (
     pool,
     pool_ask,
     pool_session,
+    price_book,
     queue,
     quota,
     request,
@@ -32,7 +33,7 @@ from vgpumgr.store.schema.vm_tables import (
 )
 from vgpumgr.store.schema.webhook_tables import webhook
 
-SCHEMA_VERSION = 23
+SCHEMA_VERSION = 24
 
 __all__ = [
     "MEMORY",
@@ -59,6 +60,7 @@ __all__ = [
     "pool",
     "pool_ask",
     "pool_session",
+    "price_book",
     "queue",
     "quota",
     "refusal",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Boolean, Column, ForeignKey, Integer, Table, Text
 
 from vgpumgr.store.schema.columns import (
+    Moment,
     end,
     index_of_open,
     integer,
@@ -163,6 +164,15 @@ quota = Table(
     Column("tenant", Text, primary_key=True),
     text("limits"),
     integer("generation"),
+)
+
+# What an hour of a GPU costs, from a time on until the next row's.
+price_book = Table(
+    "price_book",
+    metadata,
+    Column("begins_at", Moment("begins_at"), primary_key=True, autoincrement=False),
+    text("prices"),
+    time("set_at"),
 )
 
 queue = Table(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vgpumgr.engine.operations.operation_outcome import VmOutcome
     from vgpumgr.engine.use_cases import Engine
     from vgpumgr.hosts.real_hosts import RealHosts
+    from vgpumgr.model.failover import FailoverReserve
     from vgpumgr.model.host import HostRecord
     from vgpumgr.model.ledger import Ledger
     from vgpumgr.model.ledger_state import Freeze
@@ -196,10 +197,18 @@ class App:
             stop=self.stop,
             left_s=self.config.interrupted_s,
             unasked=self.unasked,
+            reserve=self.reserve,
             begun=self._begun,
             progress=self._report,
             tell=self._tell,
         )
+
+    @property
+    def reserve(self) -> FailoverReserve:
+        """What placement keeps for lost hosts."""
+        from vgpumgr.model.failover import FailoverReserve
+
+        return FailoverReserve(hosts=self.config.reserve_hosts, policy=self.config.policy)
 
     @cached_property
     def expected(self) -> ExpectedRequests:

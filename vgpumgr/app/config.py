@@ -18,6 +18,7 @@ from vgpumgr.health.health_policy import (
     parse_actions,
 )
 from vgpumgr.model.errors import UsageError
+from vgpumgr.model.failover import MOST_LOST
 from vgpumgr.model.formats import parse_bytes
 from vgpumgr.model.health import ActionClass
 from vgpumgr.model.vm import DEFAULT_POLICY, PlacementPolicy
@@ -69,7 +70,7 @@ class Config:
     ``defrag_threshold`` is the share of unusable free GPU memory above which moves are proposed,
     or made (``defrag_mode``): moves that cut no user off, running ones, those of free desktops, and
     others once their users have logged off. ``evacuate`` is what becomes of a host that is proven
-    off.
+    off. Placement keeps capacity for the VMs of any ``reserve_hosts`` hosts that are lost.
     ``image_max`` is the largest disk, in bytes, that an image may be of. An image's file that is
     sent to the API has at most ``upload_max`` bytes, all of a user's at a time ``upload_total``;
     one that is sent no further is kept for ``upload_keep`` seconds.
@@ -104,6 +105,7 @@ class Config:
     upload_keep: float = UPLOAD_KEEP_S
     ticket_s: float = TICKET_S
     evacuate: Unasked = Unasked.ASK
+    reserve_hosts: int = 0
     interrupted_s: float = INTERRUPTED_S
     quarantine_after: int = QUARANTINE_AFTER
     mix: Declared | None = None
@@ -196,6 +198,7 @@ def _build(settings: Mapping[str, _Setting], environ: Mapping[str, str]) -> Conf
         upload_keep=_span(settings, "upload_keep", UPLOAD_KEEP_S),
         ticket_s=_number(settings, "ticket_s", TICKET_S),
         evacuate=_unasked(settings, "evacuate"),
+        reserve_hosts=_reserve(settings),
         interrupted_s=_number(settings, "interrupted_s", INTERRUPTED_S, or_none=True),
         quarantine_after=_refusals(settings),
         mix=Declared(settings[MIX].text, settings[MIX].source) if MIX in settings else None,
@@ -366,6 +369,15 @@ def _refusals(settings: Mapping[str, _Setting]) -> int:
         return QUARANTINE_AFTER
     if not setting.text.isdecimal() or int(setting.text) > MAX_REFUSALS:
         setting.refuse("quarantine_after", f"is not a whole number up to {MAX_REFUSALS}")
+    return int(setting.text)
+
+
+def _reserve(settings: Mapping[str, _Setting]) -> int:
+    setting = settings.get("reserve_hosts")
+    if setting is None:
+        return 0
+    if not setting.text.isdecimal() or int(setting.text) > MOST_LOST:
+        setting.refuse("reserve_hosts", f"is not a whole number up to {MOST_LOST}")
     return int(setting.text)
 
 

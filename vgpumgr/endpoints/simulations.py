@@ -25,6 +25,7 @@ from vgpumgr.endpoints.known_profiles import known_profile
 from vgpumgr.endpoints.plan_items import ReasonItem, reason_items
 from vgpumgr.endpoints.refreshed import refresh
 from vgpumgr.model.errors import UsageError
+from vgpumgr.model.failover import NO_RESERVE, FailoverReserve
 from vgpumgr.model.formats import parse_mib
 from vgpumgr.model.placement import NotPlaced, Placed
 from vgpumgr.model.vm import GpuRequest, VmSpec
@@ -44,7 +45,8 @@ class ChangedFleet:
     """What is supposed. Asked for are the VMs of documents (``text`` of ``source``) and of ``add``,
     ``PROFILE=N`` each, with this much CPU and memory. Hosts are added by words (``HOST×N``,
     ``BOARD×N``) and by the Fleet documents of ``fleets`` (of ``fleet_sources``), hosts ``fail``,
-    VMs are removed. ``refresh``: all hosts are probed first.
+    VMs are removed. ``fail_each``: after all that, each host alone is lost. ``refresh``:
+    all hosts are probed first.
     """
 
     text: Text | None = None
@@ -57,6 +59,7 @@ class ChangedFleet:
     fleet_sources: Annotated[tuple[Source, ...], ParameterLimits(max_length=16)] = ()
     fail: Words = ()
     remove_vms: Words = ()
+    fail_each: bool = False
     refresh: bool = False
 
 
@@ -101,14 +104,25 @@ class RemovedVm(TypedDict):
     was_on: str
 
 
+class LossItem(TypedDict):
+    """A lost host, how many VMs would be recreated elsewhere, and those without a place."""
+
+    host: str
+    vms: int
+    homeless: list[str]
+
+
 class SimulationItem(TypedDict):
-    """Where VMs would be; ``homeless`` counts the ones without a place."""
+    """Where VMs would be; ``homeless`` counts the ones without a place, ``losses`` are what the
+    loss of each host would come to, where that was asked for.
+    """
 
     name: str
     vms: list[SimulatedVm]
     kept: list[KeptVm]
     added: list[AddedHost]
     removed: list[RemovedVm]
+    losses: list[LossItem]
     homeless: int
 
 
@@ -126,10 +140,12 @@ def simulate_fleet(context: CallContext, asked: ChangedFleet) -> Result[Simulati
         added=tuple(_added(context, asked, view)),
         failed=asked.fail,
         removed=asked.remove_vms,
+        reserve=FailoverReserve(hosts=int(asked.fail_each), policy=app.config.policy),
     )
-    if supposed == Supposition():
+    if supposed == Supposition(reserve=NO_RESERVE):
         raise UsageError(
-            "nothing to simulate", next="--add A40-8Q=40, --fail HOST, --add-host HOST×2, …"
+            "nothing to simulate",
+            next="--add A40-8Q=40, --fail HOST, --fail-each, --add-host HOST×2, …",
         )
     place = place_function(app.config.policy, app.expected, app.ledger, time.time())
     return Result(answer=_item(simulate(view, supposed, place)), error=unread)
@@ -142,6 +158,10 @@ def _item(found: Simulation) -> SimulationItem:
         "kept": [{"vm": vm.name, "was_on": vm.host, "why": why} for vm, why in found.kept],
         "added": [{"host": host, "layout": text} for host, text in found.added],
         "removed": [{"vm": vm.name, "was_on": vm.host} for vm in found.removed],
+        "losses": [
+            {"host": " ".join(each.hosts), "vms": each.vms, "homeless": list(each.homeless)}
+            for each in found.losses
+        ],
         "homeless": found.homeless,
     }
 

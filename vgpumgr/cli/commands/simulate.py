@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -19,7 +19,13 @@ from vgpumgr.cli.running_command import finish
 from vgpumgr.cli.user_files import document_text
 from vgpumgr.cli.views.plan_views import reason_lines
 from vgpumgr.endpoints.plan_items import reasons_of
-from vgpumgr.endpoints.simulations import SIMULATE, ChangedFleet, SimulatedVm, SimulationItem
+from vgpumgr.endpoints.simulations import (
+    SIMULATE,
+    ChangedFleet,
+    LossItem,
+    SimulatedVm,
+    SimulationItem,
+)
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.formats import counted, spanned
 
@@ -39,10 +45,23 @@ def simulation_text(item: SimulationItem) -> str:
     lines += [table([["  VM", "FROM", "TO"], *rows])] if rows else []
     lines += [f"  {each['vm']}: stays on {each['was_on']}: {each['why']}" for each in item["kept"]]
     lines += _refusals(vm for vm in item["vms"] if vm["host"] is None)
+    lines += _losses(item["losses"])
+    homeless = item["homeless"] - sum(len(loss["homeless"]) for loss in item["losses"])
     placed = len(item["vms"]) - sum(vm["host"] is None for vm in item["vms"])
-    return "\n".join(
-        [*lines, f"{counted(placed, 'VM')} would be placed, {item['homeless']} would not"]
-    )
+    if placed or homeless or not item["losses"]:
+        lines.append(f"{counted(placed, 'VM')} would be placed, {homeless} would not")
+    return "\n".join(lines)
+
+
+def _losses(losses: Sequence[LossItem]) -> Iterator[str]:
+    """Hosts that are lost alone: those whose VMs would not all have a place, then the others."""
+    bad = [loss for loss in losses if loss["homeless"]]
+    for loss in bad:
+        names, vms = loss["homeless"], counted(loss["vms"], "VM")
+        yield f"  {loss['host']} lost: no place for {len(names)} of its {vms}: {spanned(names)}"
+    if losses:
+        fine = len(losses) - len(bad)
+        yield f"{fine} of {counted(len(losses), 'host')} may be lost alone"
 
 
 def _refusals(homeless: Iterable[SimulatedVm]) -> list[str]:
@@ -109,6 +128,11 @@ CHANGES_PENDING = 10
     shell_complete=completed("hosts"),
 )
 @click.option(
+    "--fail-each",
+    is_flag=True,
+    help="Then suppose, of each host alone, that it is lost.",
+)
+@click.option(
     "--remove-vm",
     multiple=True,
     metavar="NAME",
@@ -127,6 +151,7 @@ def simulate(
     memory: int,
     add_host: tuple[str, ...],
     fail: tuple[str, ...],
+    fail_each: bool,
     remove_vm: tuple[str, ...],
     detailed_exitcode: bool,
     refresh: bool,
@@ -149,6 +174,7 @@ def simulate(
         fleets=tuple(each.text for each in fleets),
         fleet_sources=tuple(each.source for each in fleets),
         fail=fail,
+        fail_each=fail_each,
         remove_vms=remove_vm,
         refresh=refresh,
     )

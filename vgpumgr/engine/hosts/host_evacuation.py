@@ -64,7 +64,7 @@ def evacuation_reservation(
         changed_vms=tuple(_leaving(each) for each in anew),
         allocations=taken,
         gpu_generations={gpu.id: gpu.generation for gpu in view.gpus if gpu.id in gpus},
-        host_generations={host.name: host.generation for host in view.hosts if host.name in hosts},
+        host_generations=view.generations(hosts),
     )
 
 

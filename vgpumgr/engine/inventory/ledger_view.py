@@ -11,6 +11,7 @@ from typing import TypeVar, overload
 
 from vgpumgr.model.domain import OFF
 from vgpumgr.model.errors import NotFound
+from vgpumgr.model.failover import NO_RESERVE, FailoverReserve
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.image import ImageRecord
@@ -57,7 +58,8 @@ class LedgerView:
     ``quotas`` are the tenants', ``queue`` is what waits or runs on terms, ``images`` are disk
     images with their copies, ``refusals`` are what GPUs and hosts refused and no success has
     closed; a view of one host has none of them: nothing is placed by it. ``absent`` are bare image
-    volumes that were looked for and are not there: host, storage pool, volume.
+    volumes that were looked for and are not there: host, storage pool, volume. ``reserve`` is what
+    placement keeps for lost hosts.
     """
 
     fleet: str
@@ -72,11 +74,21 @@ class LedgerView:
     images: Sequence[ImageRecord] = ()
     refusals: Sequence[Refusal] = ()
     absent: frozenset[tuple[str, str, str]] = frozenset()
+    reserve: FailoverReserve = NO_RESERVE
 
     @property
     def backing_off(self) -> bool:
         """Is any GPU or host in back-off now?"""
         return any(each.left_s for each in self.refusals)
+
+    def generations(self, hosts: Collection[str]) -> dict[str, int]:
+        """The generations of these hosts, for a transaction that takes capacity there. With a
+        reserve the first host of all is among them: of two such transactions at a time, each
+        planned without the other, one is planned again.
+        """
+        first = {min(host.name for host in self.hosts)} if self.reserve.hosts and hosts else set()
+        named = first.union(hosts)
+        return {host.name: host.generation for host in self.hosts if host.name in named}
 
 
 def read_host_view(ledger: Ledger, name: str) -> LedgerView:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView, named_hosts, read_view
@@ -23,6 +23,7 @@ from vgpumgr.engine.operations.operation_outcome import VmOutcome
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.workers.thread_workers import WaitForCandidates
 from vgpumgr.model.errors import NotPermitted
+from vgpumgr.model.failover import NO_RESERVE, FailoverReserve
 from vgpumgr.model.host import HostRecord, Proof
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.operation import OperationRecord, TaskRecord
@@ -63,8 +64,9 @@ class EngineContext:
     hosts are off. ``tolerance`` is how much GPUs and hosts may refuse. ``stop`` is set by the first
     Ctrl-C; interrupted operations are left for ``left_s`` seconds to the person that pressed it.
     ``unasked``: this process is a controller, not a person's command, and leaves such operations
-    alone. ``begun`` hears of an operation (its id) once it is reserved and before a host is asked,
-    ``progress`` of every task's end, ``tell`` of the progress of a long task.
+    alone. ``reserve`` is what is kept for lost hosts. ``begun`` hears of an operation (its id) once
+    it is reserved and before a host is asked, ``progress`` of every task's end, ``tell`` of the
+    progress of a long task.
     """
 
     ledger: Ledger
@@ -80,6 +82,7 @@ class EngineContext:
     stop: threading.Event = field(default_factory=threading.Event)
     left_s: float = 0.0
     unasked: bool = False
+    reserve: FailoverReserve = NO_RESERVE
     begun: Callable[[str], None] = _silent
     progress: Progress = _silent
     tell: Tell = _silent
@@ -132,7 +135,7 @@ class EngineContext:
 
     def view(self) -> LedgerView:
         """One reading of the ledger."""
-        return read_view(self.ledger)
+        return replace(read_view(self.ledger), reserve=self.reserve)
 
     def place(
         self,

@@ -12,7 +12,7 @@ from vgpumgr.engine.operations.expected_requests import PlaceFunction
 from vgpumgr.engine.planning.changed_fields import needs_disks, needs_seat, stuck_fields
 from vgpumgr.engine.planning.decisions import decide_with_layouts
 from vgpumgr.engine.planning.own_places import OwnPlaces
-from vgpumgr.engine.planning.vm_admission import within_quotas
+from vgpumgr.engine.planning.placement_limits import within_limits
 from vgpumgr.model.apply_plan import Action
 from vgpumgr.model.placement import Decision, NotPlaced, Placed
 from vgpumgr.model.vm import VmRecord, VmSpec, VmState
@@ -50,7 +50,7 @@ class NewSeats:
         """
         first = self._waves[0]
         found = decide_with_layouts(self._view, [*first.values(), *requests], place)
-        decided = within_quotas(self._view, found)
+        decided = within_limits(self._view, found)
         self._released = set()
         self._decided = {each.request.name: each for each in decided[: len(first)]}
         taken = [each for each in decided if isinstance(each, Placed)]
@@ -65,7 +65,7 @@ class NewSeats:
         for wave in self._waves[1:]:
             view = as_if_off(self._whole, wave)
             found = place(fleet_without(view, gone), list(wave.values()), taken=taken)
-            allowed = within_quotas(as_if_off(view, gone), [*taken, *found])[len(taken) :]
+            allowed = within_limits(as_if_off(view, gone), [*taken, *found])[len(taken) :]
             self._decided |= {each.request.name: each for each in allowed}
             taken += [each for each in allowed if isinstance(each, Placed)]
             taken += self._in_own_place(wave, OwnPlaces(view, place, set(gone), tuple(taken)))

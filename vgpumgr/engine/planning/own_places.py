@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from vgpumgr.engine.inventory.fleet_without import fleet_without
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
-from vgpumgr.engine.planning.vm_admission import within_quotas
+from vgpumgr.engine.planning.placement_limits import within_limits
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import Assignment, Placed
 from vgpumgr.model.supply import Fleet, GpuSupply
@@ -44,7 +44,7 @@ class OwnPlaces:
         fleet = fleet_without(self.view, {*self.gone, vm_id})
         fleet = _less(fleet, self._closed, devices)
         [found] = self.place(fleet, [spec], taken=self.taken)
-        [found] = within_quotas(self.view, [found])
+        [found] = within_limits(self.view, [found])
         if not isinstance(found, Placed) or any(p.device in devices for p in _whole(found)):
             return None
         self._closed |= {each.gpu for each in own} | {each.gpu for each in found.assignments}

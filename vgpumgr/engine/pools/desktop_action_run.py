@@ -16,7 +16,8 @@ from vgpumgr.engine.operations.operation_lifecycle import refuse_resting, until_
 from vgpumgr.engine.operations.operation_outcome import Outcome, VmOutcome
 from vgpumgr.engine.planning.automatic_layouts import place_with_layouts
 from vgpumgr.engine.planning.disk_images import absent, check_disks
-from vgpumgr.engine.planning.vm_admission import no_placement, within_quotas
+from vgpumgr.engine.planning.placement_limits import within_limits
+from vgpumgr.engine.planning.vm_admission import no_placement
 from vgpumgr.engine.planning.vm_plan import describe
 from vgpumgr.engine.pools.pool_reading import PoolReading, read
 from vgpumgr.engine.reservation.first_disk_replacement import reimage_reservation
@@ -102,10 +103,10 @@ def _decided(context: EngineContext, view: LedgerView, rows: Rows) -> list[Decis
     fleet, wanted = build_fleet(view), _specs(context, view, rows)
     emptied = {gpu for each in context.ledger.logoff_moves() for gpu in each.leaves}
     if emptied:  # a GPU that users leave one by one is not filled again, where there is another
-        decided = within_quotas(view, place(closed(fleet, emptied), wanted))
+        decided = within_limits(view, place(closed(fleet, emptied), wanted))
         if all(isinstance(each, Placed) for each in decided):
             return decided
-    return within_quotas(view, place_with_layouts(view, place(fleet, wanted), place))
+    return within_limits(view, place_with_layouts(view, place(fleet, wanted), place))
 
 
 def _specs(context: EngineContext, view: LedgerView, rows: Rows) -> list[VmSpec]:

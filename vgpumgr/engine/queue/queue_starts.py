@@ -8,12 +8,15 @@ from functools import partial
 from itertools import chain
 
 from vgpumgr.engine.desktops.booked_capacity import OpenBookings, booked_desktops
+from vgpumgr.engine.inventory.fleet_without import view_without
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.planning.disk_images import absent
+from vgpumgr.engine.planning.failover_check import FailoverCheck
 from vgpumgr.engine.planning.hypothetical_layouts import with_layouts
+from vgpumgr.engine.planning.placement_limits import reserve_reason
 from vgpumgr.engine.planning.vm_plan import describe
 from vgpumgr.engine.queue.queue_decision import decide, layouts_wanted, with_layouts_wanted
 from vgpumgr.engine.reservation.shelf_reservations import unshelve_reservation
@@ -81,7 +84,7 @@ def decide_by_ledger(
     held: list[Wait] = []
     while True:
         found = decide(view, ended, placer, now, kept, booked)
-        late = _outdoing(bookings, view, found)
+        late = _outdoing(bookings, view, found) or _beyond_reserve(view, found)
         if not late:
             return with_layouts_wanted(_with(found, held), layouts)
         held += late
@@ -105,6 +108,22 @@ def _outdoing(bookings: OpenBookings, view: LedgerView, found: QueueDecision) ->
                 Wait(waiting=start.waiting, position=1, why=WaitReason.HELD_FOR_OTHERS, text=text)
             ]
         begun.append(start.placed)
+    return []
+
+
+def _beyond_reserve(view: LedgerView, found: QueueDecision) -> list[Wait]:
+    """The first starting VM with which the failover reserve would not hold."""
+    if not view.reserve.hosts or not found.starts:
+        return []
+    preempted = {name for each in found.starts for name in each.preempts}
+    stopped = {vm.id for vm in view.vms if vm.name in preempted}
+    check = FailoverCheck(view_without(view, stopped), view.reserve)
+    for start in found.starts:
+        check.add(start.placed)
+        if (loss := check.shortfall()) is not None:
+            text = reserve_reason(loss).text
+            why = WaitReason.HELD_FOR_OTHERS
+            return [Wait(waiting=start.waiting, position=1, why=why, text=text)]
     return []
 
 

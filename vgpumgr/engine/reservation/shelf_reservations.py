@@ -104,7 +104,7 @@ def unshelve_reservation(
         allocations=tuple(taken),
         layouts=layout_records(placed.values(), view, operation.id),
         gpu_generations={gpu.id: gpu.generation for gpu in view.gpus if gpu.id in gpus},
-        host_generations={host.name: host.generation for host in view.hosts if host.name in hosts},
+        host_generations=view.generations(hosts),
         queued=tuple(queued),
         queue=tuple(moves),
     )

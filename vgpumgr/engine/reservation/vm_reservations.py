@@ -116,7 +116,7 @@ def apply_reservation(plan: Plan, view: LedgerView, opening: OperationOpening) -
         allocations=tuple(taken),
         layouts=layout_records(cut, view, operation.id) if cut else (),
         gpu_generations={gpu.id: gpu.generation for gpu in view.gpus if gpu.id in gpus},
-        host_generations={host.name: host.generation for host in view.hosts if host.name in hosts},
+        host_generations=view.generations(hosts),
         queued=queued,
         queue=moves,
         sharing=frozenset(a.record.id for a in plan.actions if a.releases_first and a.record),

@@ -14,7 +14,7 @@ from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.refusals import RefusedVm, retryable_vms
 from vgpumgr.engine.planning.decisions import decide_with_layouts
 from vgpumgr.engine.planning.disk_images import absent, check_images
-from vgpumgr.engine.planning.vm_admission import within_quotas
+from vgpumgr.engine.planning.placement_limits import within_limits
 from vgpumgr.engine.planning.vm_plan import describe
 from vgpumgr.engine.reservation import vm_reservations
 from vgpumgr.engine.reservation.shelf_reservations import unshelve_request, unshelve_reservation
@@ -127,7 +127,7 @@ def _placed(
     theirs = {row.pool for row in requests.desktops}
     place = place_beside_bookings(context.place, context.ledger, context.clock.now(), but=theirs)
     left = ExcludedSupply(gpus=tried[0].gpus, hosts=tried[0].hosts)
-    decided = within_quotas(
+    decided = within_limits(
         requests.view, decide_with_layouts(requests.view, requests.specs, place, left)
     )
     return [each for each in decided if isinstance(each, Placed)]

@@ -14,7 +14,8 @@ from vgpumgr.engine.operations.operation_lifecycle import (
 )
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.planning.decisions import decide_with_layouts
-from vgpumgr.engine.planning.vm_admission import no_placement, within_quotas
+from vgpumgr.engine.planning.placement_limits import within_limits
+from vgpumgr.engine.planning.vm_admission import no_placement
 from vgpumgr.engine.reservation.shelf_reservations import (
     StopManner,
     shelve_reservation,
@@ -66,7 +67,7 @@ def unshelve(context: EngineContext, vms: Sequence[VmRecord]) -> Outcome:
         refuse_resting(((vm.name, vm.host) for vm in vms), observed_domains(view).resting)
         requests = [unshelve_request(vm) for vm in vms]
         place = place_beside_bookings(context.place, context.ledger, context.clock.now())
-        decided = within_quotas(view, decide_with_layouts(view, requests, place))
+        decided = within_limits(view, decide_with_layouts(view, requests, place))
         misfits = [each for each in decided if isinstance(each, NotPlaced)]
         if misfits:
             raise no_placement(misfits)

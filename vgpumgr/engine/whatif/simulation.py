@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
+from vgpumgr.engine.planning.failover_check import FailoverCheck
+from vgpumgr.engine.planning.placement_limits import makes_none
 from vgpumgr.engine.planning.vm_admission import within_quotas
 from vgpumgr.engine.whatif.hypothetical_hosts import AddedHosts, HostOption, view_without_vms
 from vgpumgr.model.errors import NotFound, UsageError
+from vgpumgr.model.failover import NO_RESERVE, FailoverReserve, HostLoss
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import Decision, NotPlaced, Placed
 from vgpumgr.model.vm import VmRecord, VmSpec, VmState
@@ -20,12 +23,15 @@ _FAILED = "it failed (simulated)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supposition:
-    """The supposed changes: requested VMs, failing hosts, new hosts, deleted VMs."""
+    """The supposed changes: requested VMs, failing hosts, new hosts, deleted VMs; and then, with a
+    ``reserve``, the loss of any hosts that it speaks of.
+    """
 
     asked: tuple[VmSpec, ...] = ()
     added: tuple[AddedHosts, ...] = ()
     failed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    reserve: FailoverReserve = NO_RESERVE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,19 +46,20 @@ class VmFate:
 class Simulation:
     """``fates`` of VMs whose host fails, then of requested VMs; ``added`` are the new hosts by
     name, with the partitioning that their GPUs would need. ``kept`` are VMs of failed hosts that
-    cannot be recreated elsewhere, with the reason.
+    cannot be recreated elsewhere, with the reason. ``losses`` is what each loss would come to then.
     """
 
     fates: tuple[VmFate, ...]
     added: tuple[tuple[str, str], ...] = ()
     kept: tuple[tuple[VmRecord, str], ...] = ()
     removed: tuple[VmRecord, ...] = ()
+    losses: tuple[HostLoss, ...] = ()
 
     @property
     def homeless(self) -> int:
-        """How many VMs have no place."""
+        """How many VMs have no place; with losses, the sum over them."""
         lost = sum(isinstance(fate.decision, NotPlaced) for fate in self.fates)
-        return lost + len(self.kept)
+        return lost + len(self.kept) + sum(len(each.homeless) for each in self.losses)
 
 
 def simulate(view: LedgerView, supposed: Supposition, place: PlaceFunction) -> Simulation:
@@ -75,7 +82,26 @@ def simulate(view: LedgerView, supposed: Supposition, place: PlaceFunction) -> S
     fates = (
         VmFate(was_on=was, decision=each) for was, each in zip(origins, decisions, strict=True)
     )
-    return Simulation(fates=tuple(fates), added=tuple(chosen), kept=kept, removed=removed)
+    return Simulation(
+        fates=tuple(fates),
+        added=tuple(chosen),
+        kept=kept,
+        removed=removed,
+        losses=_losses(rest, decisions, supposed.reserve),
+    )
+
+
+def _losses(
+    view: LedgerView, decisions: Sequence[Decision], reserve: FailoverReserve
+) -> tuple[HostLoss, ...]:
+    """What each loss would come to once these VMs are there."""
+    if not reserve.hosts:
+        return ()
+    check = FailoverCheck(view, reserve)
+    placed = [each for each in decisions if isinstance(each, Placed)]
+    for each in sorted(placed, key=makes_none):
+        check.add(each)
+    return tuple(check.losses())
 
 
 def _decide(view: LedgerView, wanted: Sequence[VmSpec], place: PlaceFunction) -> list[Decision]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.fakes import FakeClock
 from tests.serving import SerialCycleRunner, Served
 from tests.simworld import vm
 from tests.unit.engine.test_evacuate import SHARED, Bench
@@ -14,6 +16,7 @@ from vgpumgr.engine.controller import automatic_evacuation
 from vgpumgr.engine.controller.controller import Controller
 from vgpumgr.engine.controller.controller_events import EventKind
 from vgpumgr.engine.controller.cycle_schedule import ProbePauses
+from vgpumgr.model.domain import DomainState
 
 
 @pytest.fixture
@@ -54,6 +57,30 @@ def test_a_host_that_may_be_on_is_never_evacuated_nor_switched_off(bench: Bench)
     assert bench.world.ledger.vm("desk").host == "h1"
     assert bench.world.sim.host("h1").faults.powered
     assert not served.told(EventKind.HOST_EVACUATED)
+
+
+@pytest.mark.parametrize("after_s", [5.0, 13.0, 29.0])
+def test_vms_run_elsewhere_two_minutes_after_their_host_went_off(
+    tmp_path: Path, after_s: float
+) -> None:
+    """Whenever that is between two looks; a host that is back within half a minute is not lost."""
+    bench, clock = Bench(tmp_path), FakeClock()
+    bench.world.engine = replace(bench.world.engine, clock=clock)
+    bench.make(vm("desk", "T4-8Q", disks=SHARED))
+    served = serving(bench)
+    served.serve(after_s)
+    bench.world.sim.inject("h1", ["off"])
+    served.serve(30.0)
+    bench.back()
+    served.serve(150.0)
+    assert bench.world.ledger.vm("desk").host == "h1"
+    bench.world.sim.inject("h1", ["off"])
+    off_at = clock.monotonic()
+    while bench.world.ledger.vm("desk").host == "h1" and clock.monotonic() < off_at + 300.0:
+        served.serve(1.0)
+    assert clock.monotonic() - off_at <= 120.0
+    assert bench.state("h2") is DomainState.RUNNING
+    bench.world.close()
 
 
 def test_a_host_that_was_off_for_a_moment_is_not_lost(

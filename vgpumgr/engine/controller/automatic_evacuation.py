@@ -16,7 +16,7 @@ from vgpumgr.model.ports import WAIT_LIMITS
 
 # A host that is switched off and on again is not lost: so long its fence status says off,
 # without a break, before it is evacuated unasked. In seconds.
-OFF_FOR_S = 120.0
+OFF_FOR_S = 60.0
 
 
 def recreate_lost_vms(turn: HostCycle, host: HostRecord) -> None:

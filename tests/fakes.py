@@ -14,11 +14,13 @@ from tests.fake_helper import FakeHelper
 from tests.fake_libvirt import FakeDomains, FakeStorage
 from vgpumgr.model.console_ticket import ConsoleKind
 from vgpumgr.model.domain import (
+    NO_SOURCE,
     DomainFacts,
     DomainState,
     GuestFacts,
     KeptBeside,
     MoveProgress,
+    PoolSource,
     VolumeFacts,
 )
 from vgpumgr.model.errors import HostRefused, HostUnreachable, VgpumgrError
@@ -154,6 +156,7 @@ class FakeHost:
     moving: dict[str, MoveProgress] = field(default_factory=dict)
     versions: Versions = VERSIONS
     pool_kind: str = "dir"
+    pool_source: PoolSource = NO_SOURCE
     cpu_model: str = ""
     cpu_fits: bool | None = True
     kept_beside: dict[str, KeptBeside] = field(default_factory=dict)
@@ -277,6 +280,7 @@ class FakeHost:
                 StoragePool(
                     name=pool,
                     kind=self.pool_kind,
+                    source=self.pool_source,
                     path=f"/pools/{pool}",
                     capacity_bytes=1 << 40,
                     available_bytes=1 << 40,

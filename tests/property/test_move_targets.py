@@ -12,18 +12,20 @@ from vgpumgr.engine.defrag.movable_vms import AllowedMoves, FleetMoveTargets, Vm
 from vgpumgr.engine.desktops.user_sessions import UserAtWork
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.move_checks import gpu_checks, live_checks
-from vgpumgr.engine.migration.move_disks import SHARED_KINDS
 from vgpumgr.engine.migration.move_reads import MoveReads
+from vgpumgr.engine.storage.shared_storage import SHARED_KINDS
 from vgpumgr.model.defrag import MoveMode, MoveRoute
-from vgpumgr.model.domain import DomainFacts, DomainState, MigrationAddress
+from vgpumgr.model.domain import DomainFacts, DomainState, MigrationAddress, PoolSource
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord, StoragePool, Versions
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmSpec, VmState
 
 SHARED = min(SHARED_KINDS)
-POOLS = [StoragePool(name=n, kind=k, path="/p", capacity_bytes=1, available_bytes=1)
-         for n, k in (("local", "dir"), ("net", SHARED), ("san", SHARED))]  # fmt: skip
+NAS, OTHER = (PoolSource(hosts=(n,), name="/vol") for n in ("nas", "other"))
+POOLS = [StoragePool(name=n, kind=k, path="/p", capacity_bytes=1, available_bytes=1, source=s)
+         for n, k, s in (("local", "dir", PoolSource()), ("net", SHARED, NAS),
+                         ("net", SHARED, OTHER), ("san", SHARED, NAS))]  # fmt: skip
 
 
 @st.composite
@@ -38,9 +40,10 @@ def versions(draw: st.DrawFn) -> Versions:
 
 @st.composite
 def hosts(draw: st.DrawFn, name: str) -> HostRecord:
+    pools = {each.name: each for each in draw(st.sets(st.sampled_from(POOLS)))}
     facts = HostFacts(
         host=name, boot_id="b", hostname=name, versions=draw(versions()), cpus=8, memory_mib=4096,
-        iommu=True, kvm=True, pools=tuple(draw(st.sets(st.sampled_from(POOLS)))),
+        iommu=True, kvm=True, pools=tuple(pools.values()),
         cpu_model=draw(st.sampled_from(["Milan", "Milan", "Genoa", ""])),
     )  # fmt: skip
     address = draw(st.sampled_from([MigrationAddress(address="10.0.0.1"), None]))
@@ -126,10 +129,11 @@ def checked(
             why = f"it cannot move running: {failed.text}" if failed and not ways else why
             continue
         both = [
-            {p.name for p in each.pools if p.kind in SHARED_KINDS}
+            {(p.name, p.source) for p in each.pools if p.kind in SHARED_KINDS}
             for each in (source.facts, target.facts)
         ]
-        copies = not {pool for pool, _ in vm.volumes} <= both[0] & both[1]
+        shared = {name for name, _ in both[0] & both[1]}
+        copies = not {pool for pool, _ in vm.volumes} <= shared
         ways[target.name] = MoveRoute(how=how, copies=copies)
     within = None if stopped is None else MoveRoute(how=stopped)
     if ways or within is not None:

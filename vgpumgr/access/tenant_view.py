@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from vgpumgr.access.redaction import IN_USE
+from vgpumgr.model.domain import PoolSource
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.health import HealthRecord
 from vgpumgr.model.host import HostFacts, HostRecord
@@ -52,7 +53,7 @@ def _facts(facts: HostFacts, own_vms: Collection[str]) -> HostFacts:
         numa=facts.numa,
         gpus=facts.gpus,
         domains=tuple(each for each in facts.domains if each.uuid in own_vms),
-        pools=tuple(replace(each, path="") for each in facts.pools),
+        pools=tuple(replace(each, path="", source=PoolSource()) for each in facts.pools),
         networks=facts.networks,
         bridges=facts.bridges,
         filters=facts.filters,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from lxml import etree
 
 from vgpumgr.domainxml import ownership
+from vgpumgr.domainxml.disk_source import disk_type, source_path, source_server
 from vgpumgr.domainxml.domain_tuning import disk_tuning
 from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.model.domain import DomainDisk, DomainFacts, DomainState
@@ -79,23 +80,28 @@ def state_beside_disks(xml: str) -> str:
 
 
 def disk_files(xml: str) -> frozenset[str]:
-    """Every file of a disk, those of its backing chain included. ValueError for no domain."""
-    sources = untrusted(xml, "domain").iterfind("devices/disk//source[@file]")
-    return frozenset(each.get("file", "") for each in sources)
+    """Every path of a disk, those of its backing chain included. ValueError for no domain."""
+    sources = untrusted(xml, "domain").iterfind("devices/disk//source")
+    return frozenset(filter(None, map(source_path, sources)))
 
 
 def disks(xml: str) -> tuple[DomainDisk, ...]:
-    """In their order; a disk that is no file has an empty path. ValueError for no domain."""
+    """In their order; one that is neither a file nor a volume that we make has an empty path.
+
+    ValueError for no domain.
+    """
     found = []
     for disk in untrusted(xml, "domain").iterfind("devices/disk"):
         source, driver, target = (disk.find(tag) for tag in ("source", "driver", "target"))
         found.append(
             DomainDisk(
-                path=source.get("file", "") if source is not None else "",
+                path=source_path(source),
                 format=driver.get("type", "raw") if driver is not None else "raw",
                 target=target.get("dev", "") if target is not None else "",
                 cdrom=disk.get("device") == "cdrom",
                 tuning=disk_tuning(disk),
+                type=disk_type(disk),
+                server=source_server(disk),
             )
         )
     return tuple(found)

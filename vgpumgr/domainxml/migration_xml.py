@@ -8,6 +8,7 @@ from uuid import UUID
 from lxml import etree
 
 from vgpumgr.domainxml import ownership as mark
+from vgpumgr.domainxml.disk_source import set_source_path, source_path
 from vgpumgr.domainxml.domain_facts import pci_address
 from vgpumgr.domainxml.domain_numa import seat_domain, unseat_domain
 from vgpumgr.domainxml.xml_tree import clean, untrusted
@@ -110,7 +111,7 @@ def _give_function(element: etree._Element, source: etree._Element, address: Pci
 
 
 def _disks(domain: etree._Element, files: Mapping[str, str]) -> None:
-    """Every file of a disk, those of its backing chain included."""
-    for source in domain.iterfind("devices/disk//source[@file]"):
-        path = source.get("file", "")
-        source.set("file", clean(files.get(path, path)))
+    """Every path of a disk, those of its backing chain included."""
+    for source in domain.iterfind("devices/disk//source"):
+        if path := source_path(source):
+            set_source_path(source, clean(files.get(path, path)))

@@ -9,6 +9,7 @@ from uuid import UUID
 from lxml import etree
 
 from vgpumgr.domainxml import domain_numa, ownership
+from vgpumgr.domainxml.disk_source import write_source
 from vgpumgr.domainxml.libvirt_acceptance import knows
 from vgpumgr.domainxml.xml_tree import XmlTree, template
 from vgpumgr.model.domain import (
@@ -32,7 +33,7 @@ def disk_element(plan: DomainDisk) -> XmlTree:
     """A virtio disk, or a SATA CD-ROM; the format is always declared."""
     tree = template("domain/cdrom" if plan.cdrom else "domain/disk")
     tree.set("driver/@type", plan.format)
-    tree.set("source/@file", plan.path)
+    write_source(tree, plan)
     tree.set("target/@dev", plan.target)
     _tune_disk(tree, plan.tuning)
     return tree

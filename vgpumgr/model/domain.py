@@ -110,6 +110,30 @@ class DiskTuning:
 UNTUNED_DISK = DiskTuning()
 
 
+class DiskType(StrEnum):
+    """How QEMU opens a disk, in libvirt's words: a file, a block device, or over the network."""
+
+    FILE = "file"
+    BLOCK = "block"
+    NETWORK = "network"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSource:
+    """Where the volumes of a pool lie behind libvirt: its servers or monitors, each ``NAME`` or
+    ``NAME:PORT``, and what it is called there (an export's path, a volume group, a pool of Ceph's).
+    ``user`` logs in with the value of libvirt's secret of that UUID; empty for none.
+    """
+
+    hosts: tuple[str, ...] = ()
+    name: str = ""
+    user: str = ""
+    secret: str = ""
+
+
+NO_SOURCE = PoolSource()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NicTuning:
     """How a NIC is joined to its network: the ``model`` that the guest sees, a ``vlan`` tag, one of
@@ -129,7 +153,7 @@ PLAIN_NIC = NicTuning()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainDisk:
     """One disk: a volume's path and its *declared* format; never probed. ``tuning`` does
-    not change its volume.
+    not change its volume. ``server`` is where one of the network's is; its path is POOL/NAME there.
     """
 
     path: str
@@ -137,6 +161,8 @@ class DomainDisk:
     target: str
     cdrom: bool = False
     tuning: DiskTuning = UNTUNED_DISK
+    type: DiskType = DiskType.FILE
+    server: PoolSource = NO_SOURCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

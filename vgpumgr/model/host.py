@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from vgpumgr.model.domain import DomainFacts, MigrationAddress
+from vgpumgr.model.domain import NO_SOURCE, DiskType, DomainFacts, MigrationAddress, PoolSource
 from vgpumgr.model.gpu import GpuFacts, Mdev
 from vgpumgr.model.health import XidLine
 
@@ -119,9 +119,23 @@ class Versions:
     helper: str = ""
 
 
+# By libvirt's kind of a pool, where it is no folder.
+_DISK_TYPES = {
+    "disk": DiskType.BLOCK,
+    "iscsi": DiskType.BLOCK,
+    "logical": DiskType.BLOCK,
+    "mpath": DiskType.BLOCK,
+    "rbd": DiskType.NETWORK,
+    "scsi": DiskType.BLOCK,
+    "zfs": DiskType.BLOCK,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoragePool:
-    """A libvirt storage pool; ``path`` is the target directory of a dir pool."""
+    """A libvirt storage pool; a volume of it is at ``path``/NAME. ``source`` is empty for a folder
+    of the host's own.
+    """
 
     name: str
     kind: str
@@ -129,6 +143,19 @@ class StoragePool:
     capacity_bytes: int
     available_bytes: int
     active: bool = True
+    source: PoolSource = NO_SOURCE
+
+    @property
+    def disk_type(self) -> DiskType:
+        """How QEMU opens a volume of it."""
+        return _DISK_TYPES.get(self.kind, DiskType.FILE)
+
+    @property
+    def room_bytes(self) -> int:
+        """What new volumes may fill. Thin volumes of LVM fill a pool within the volume group, and
+        libvirt knows only what is free of the group.
+        """
+        return self.capacity_bytes if self.kind == "logical" else self.available_bytes
 
 
 class MachineFeature(StrEnum):

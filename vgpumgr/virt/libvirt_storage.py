@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import libvirt
-from lxml import etree
 
-from vgpumgr.domainxml.xml_tree import untrusted
+from vgpumgr.domainxml.storage_xml import pool_place, volume_format
 from vgpumgr.model.domain import VolumeFacts
 from vgpumgr.model.errors import HostRefused, NotFound, OutcomeUnknown
 from vgpumgr.model.host import StoragePool
 from vgpumgr.virt.libvirt_errors import calling, is_absent, is_unsupported
+
+T = TypeVar("T")
 
 CHUNK_BYTES = 256 * 1024
 
@@ -26,23 +27,9 @@ Volume = tuple[Any, Any]
 OnBytesCopied = Callable[[int], None]
 
 
-def pool_target(xml: str) -> tuple[str, str]:
-    """A pool's type and target path (empty for a pool without a directory)."""
-    root = _root(xml, "pool")
-    return root.get("type", ""), root.findtext("target/path") or ""
-
-
-def volume_format(xml: str) -> tuple[str, str | None]:
-    """A volume's declared format (``raw`` where the pool has no formats) and backing path."""
-    root = _root(xml, "volume")
-    found = root.find("target/format")
-    kind = "raw" if found is None else found.get("type", "raw")
-    return kind, root.findtext("backingStore/path")
-
-
-def _root(xml: str, kind: str) -> etree._Element:
+def _understood(read: Callable[[str], T], xml: str, kind: str) -> T:
     try:
-        return untrusted(xml, kind)
+        return read(xml)
     except ValueError as error:
         raise OutcomeUnknown(f"a storage {kind} cannot be understood", why=str(error)) from error
 
@@ -178,19 +165,20 @@ def _require(pool: Any, pool_name: str, name: str) -> Any:
 
 def _pool_facts(pool: Any) -> StoragePool:
     _, capacity, _, available = pool.info()
-    kind, path = pool_target(pool.XMLDesc(0))
+    place = _understood(pool_place, pool.XMLDesc(0), "pool")
     return StoragePool(
         name=pool.name(),
-        kind=kind,
-        path=path,
+        kind=place.kind,
+        path=place.path,
         capacity_bytes=capacity,
         available_bytes=available,
         active=bool(pool.isActive()),
+        source=place.source,
     )
 
 
 def _volume_facts(pool: str, volume: Any) -> VolumeFacts:
-    format_name, backing = volume_format(volume.XMLDesc(0))
+    format_name, backing = _understood(volume_format, volume.XMLDesc(0), "volume")
     return VolumeFacts(
         pool=pool,
         name=volume.name(),

@@ -136,3 +136,10 @@ def test_every_device_ends_in_the_facts_read_back():
     assert facts.devices == ("0000:41:00.0", "0001:c1:1f.7")
     facts = domainxml.parse(domainxml.render(*case("passthrough-siblings")))
     assert facts.devices == tuple(each.address for each in case("passthrough-siblings")[0].hostdevs)
+
+
+def test_disks_of_every_type_are_read_back_as_they_were_planned():
+    plan, versions = case("disk-types")
+    rendered = domainxml.render(plan, versions)
+    assert domainxml.disks(rendered) == plan.disks
+    assert domainxml.disk_files(rendered) == {each.path for each in plan.disks}

@@ -102,3 +102,12 @@ def test_a_disk_larger_than_its_pool_is_refused(world: SimWorld) -> None:
         world.engine.apply([vm("a", disks=(DiskSpec(size_bytes=900 << 40),))])
     assert "has 16TiB in all, a disk of 900TiB is needed" in caught.value.why
     assert world.ledger.vms() == ()
+
+
+def test_disks_larger_than_what_is_free_of_their_pool_are_refused(world: SimWorld) -> None:
+    nine = DiskSpec(size_bytes=9 << 40)
+    with pytest.raises(NoPlacement) as caught:
+        world.engine.apply([vm("a", disks=(nine, nine))])
+    assert "free, disks of 18TiB are needed" in caught.value.why
+    assert world.ledger.vms() == ()
+    world.apply(vm("a", disks=(nine,)))

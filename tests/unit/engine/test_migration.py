@@ -12,7 +12,7 @@ from tests.movers import BYTES, NEW, assert_settled_on, desk, make, mover, two_h
 from tests.unit.engine.moving import desk_of_two, moved, refused
 from tests.world import World
 from vgpumgr.engine.operations.execution import tasks_by_host
-from vgpumgr.model.domain import LiveMove
+from vgpumgr.model.domain import LiveMove, PoolSource
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.host import NumaNode
 from vgpumgr.model.operation import TaskRecord
@@ -100,12 +100,53 @@ def test_pinning_is_fitted_to_the_target(tmp_path: Path) -> None:
     world.close()
 
 
-def test_disks_on_a_shared_pool_stay(tmp_path: Path) -> None:
-    hosts = [mover(name, n, pool_kind="netfs") for n, name in enumerate(("h1", "h2"), 1)]
+NAS = PoolSource(hosts=("nas.example",), name="/vms")
+
+
+def on_nas(folder: Path, *sources: PoolSource) -> World:
+    """Two hosts with pools of kind netfs; both see the same files, whatever the pools say."""
+    found = zip(("h1", "h2"), sources, strict=True)
+    hosts = [
+        mover(name, n, pool_kind="netfs", pool_source=source)
+        for n, (name, source) in enumerate(found, 1)
+    ]
     hosts[1].volumes = hosts[0].volumes
     hosts[1].uploads = hosts[0].uploads
-    world = two_hosts(tmp_path, *hosts)
+    world = two_hosts(folder, *hosts)
     make(world, desk())
+    return world
+
+
+OTHER_WORDS = [
+    replace(NAS, hosts=("nas",)),
+    replace(NAS, name="/other"),
+    PoolSource(),
+    PoolSource(hosts=("localhost",), name="/vms"),
+]
+
+
+@pytest.mark.parametrize("source", OTHER_WORDS)
+@pytest.mark.parametrize("cold", [False, True])
+def test_a_pool_of_that_name_is_shared_only_where_both_name_one_place(
+    tmp_path: Path, source: PoolSource, cold: bool
+) -> None:
+    """Whichever of them is right: the disk stays, and is not overwritten or deleted."""
+    here = source if source.hosts == ("localhost",) else NAS
+    world = on_nas(tmp_path, here, source)
+    before = dict(world.hosts["h1"].volumes)
+    with pytest.raises(Conflict) as caught:
+        world.engine.migrate("desk", "h2", cold=cold)
+    assert "may be the same storage under another name" in caught.value.why
+    assert "vol-delete" not in str(caught.value.next)
+    assert world.hosts["h1"].volumes == before
+    called = {name for host in world.hosts.values() for name, _ in host.calls}
+    assert not called & {"copy_to", "volume_delete"}
+    world.close()
+
+
+def test_disks_on_a_shared_pool_stay(tmp_path: Path) -> None:
+    world = on_nas(tmp_path, NAS, NAS)
+    hosts = list(world.hosts.values())
     before = set(hosts[0].volumes)
     moved(world)
     assert set(hosts[1].volumes) == before and before

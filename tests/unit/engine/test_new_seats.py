@@ -209,6 +209,14 @@ def test_a_disk_larger_than_its_pool_is_refused(world: SimWorld) -> None:
     assert capacities(world) == [1 << 30]
 
 
+def test_a_disk_that_grows_beyond_what_is_free_of_its_pool_is_refused(world: SimWorld) -> None:
+    more = (*SMALL.disks, DiskSpec(size_bytes=9 << 40), DiskSpec(size_bytes=9 << 40))
+    with pytest.raises(Conflict, match="a cannot have disks of 18TiB") as caught:
+        change(world, replace(SMALL, disks=more))
+    assert caught.value.why.endswith("free")
+    assert capacities(world) == [1 << 30]
+
+
 def test_one_that_was_switched_off_by_others_runs_with_its_new_part(world: SimWorld) -> None:
     world.sim.inject("h1", ["destroy", "a"])
     change(world, LARGE)

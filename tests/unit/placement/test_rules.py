@@ -169,6 +169,12 @@ TAGGED = NicSpec(bridge="br0", tuning=NicTuning(vlan=5))
             "pool-size",
             ["h1", "default", "1TiB", "2TiB"],
         ),
+        (
+            replace(HOST, pools={"default": 3 << 40}, pool_sizes={"default": 9 << 40}),
+            asking(disks=(DiskSpec(size_bytes=2 << 40), DiskSpec(size_bytes=2 << 40))),
+            "pool-free",
+            ["h1", "default", "3TiB", "4TiB"],
+        ),
         (HOST, asking(cloud_init=CloudInit(pool="seed")), "storage-pool", ["'seed'"]),
         (HOST, asking(vcpus=33), "vcpus", ["32", "33"]),
         (HOST, asking(memory_mib=65537), "memory", ["65536 MiB", "65537 MiB"]),

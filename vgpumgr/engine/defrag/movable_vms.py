@@ -10,14 +10,14 @@ from typing import NamedTuple
 from vgpumgr.engine.desktops.user_sessions import UserAtWork
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.migration.move_checks import MIGRATABLE, gpu_checks, is_nvidia, live_checks
-from vgpumgr.engine.migration.move_disks import SHARED_KINDS
 from vgpumgr.engine.migration.move_plan import MoveCheck
 from vgpumgr.engine.migration.move_plan_maker import own_parts, wanted
 from vgpumgr.engine.migration.move_reads import MoveReads
+from vgpumgr.engine.storage.shared_storage import SHARED_KINDS, shared_pools
 from vgpumgr.model.defrag import MoveMode, MoveRoute, Resident
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.gpu import Framework
-from vgpumgr.model.host import HostFacts, HostRecord
+from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import Assignment, Placed
 from vgpumgr.model.supply import Fleet, FreeVf, GpuSupply, Offer
 from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
@@ -147,7 +147,7 @@ class FleetMoveTargets:
     ) -> MoveRoute | None:
         live = needs.live is not None and next(self._failed(vm, held, target), None) is None
         how = MoveMode.LIVE if live else needs.stopped
-        shared = _shared(self._hosts[vm.host].facts) & _shared(target.facts)
+        shared = shared_pools(self._hosts[vm.host].facts, target.facts)
         return None if how is None else MoveRoute(how=how, copies=not needs.pools <= shared)
 
     def _stopped(self, vm: VmRecord) -> MoveMode | None:
@@ -185,18 +185,15 @@ def _kind(host: HostRecord) -> Hashable:
     """What the checks of a move ask of a host, its migration address apart."""
     facts = host.facts
     assert facts is not None
-    return facts.versions, facts.cpu_model, _shared(facts)
+    shared = (each for each in facts.pools if each.kind in SHARED_KINDS and each.active)
+    pools = frozenset((each.name, each.kind, each.source) for each in shared)
+    return facts.versions, facts.cpu_model, pools
 
 
 def _unseen(vm: VmRecord) -> MoveReads:
     """The reads of a move without a look at the host: CPU models decide whether the CPU fits."""
     running = DomainFacts(name=vm.name, uuid="", state=DomainState.RUNNING)
     return MoveReads(domain=running, xml="", namesake=None)
-
-
-def _shared(facts: HostFacts | None) -> frozenset[str]:
-    pools = facts.pools if facts else ()
-    return frozenset(pool.name for pool in pools if pool.kind in SHARED_KINDS)
 
 
 def residents(

@@ -10,13 +10,13 @@ from functools import partial
 
 from vgpumgr.engine.desktops.user_sessions import UserAtWork
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.migration.move_disks import SHARED_KINDS
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
 from vgpumgr.engine.planning.decisions import decide
 from vgpumgr.engine.planning.vm_admission import no_placement
 from vgpumgr.engine.reservation.autostart import autostarts
 from vgpumgr.engine.reservation.vm_volumes import attached
+from vgpumgr.engine.storage.shared_storage import SHARED_KINDS, may_be_shared, shared_pools
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.host import HostFacts, HostRecord, StoragePool
 from vgpumgr.model.placement import NotPlaced, Placed
@@ -46,9 +46,9 @@ def look(
 
 
 def _seen(
-    host: Host, facts: HostFacts, volumes: Iterable[tuple[str, str]]
+    host: Host, facts: HostFacts, volumes: Collection[tuple[str, str]]
 ) -> frozenset[tuple[str, str]]:
-    shared = {pool.name for pool in facts.pools if pool.active and pool.kind in SHARED_KINDS}
+    shared = may_be_shared(facts, {pool for pool, _ in volumes})
     found = set()
     for pool, name in volumes:
         try:
@@ -73,9 +73,11 @@ def local_data(vm: VmRecord, lost: HostFacts | None) -> str:
 
 
 def reaches(vm: VmRecord, lost: HostFacts | None, target: HostRecord, seen: VolumesByHost) -> bool:
-    """Does the target see every volume of it, and its images under the same path?"""
-    there = seen.get(target.name, ())
-    if any(volume not in there for volume in vm.every_volume):
+    """Does the target see every volume of it, in pools that are the same storage, and its images
+    under the same path?
+    """
+    there, shared = seen.get(target.name, ()), shared_pools(lost, target.facts)
+    if any(volume not in there or volume[0] not in shared for volume in vm.every_volume):
         return False
     return all(
         _path(lost, disk.pool) == _path(target.facts, disk.pool)
@@ -206,10 +208,11 @@ def _bring_back(lost: HostRecord) -> str:
 
 
 def _among(spec: VmSpec, hosts: Collection[str]) -> VmSpec:
-    """The request on these hosts alone, and on none that it does not want."""
+    """The request on these hosts alone, and on none that it does not want. Its disks are there."""
     own = spec.affinity.hosts
     both = tuple(name for name in hosts if not own or name in own)
-    return replace(spec, affinity=replace(spec.affinity, hosts=both or own))
+    disks = tuple(replace(disk, size_bytes=0) for disk in spec.disks)
+    return replace(spec, affinity=replace(spec.affinity, hosts=both or own), disks=disks)
 
 
 def _place(

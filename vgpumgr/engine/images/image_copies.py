@@ -9,10 +9,10 @@ from functools import partial
 
 from vgpumgr.engine.inventory.host_supply import unread
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.migration.move_disks import SHARED_KINDS
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.steps.image_steps import ImportImage
+from vgpumgr.engine.storage.shared_storage import SHARED_KINDS
 from vgpumgr.image_inspection import MOST_BYTES, Inspected
 from vgpumgr.model.desktop import PoolRecord, Rollout, RolloutPhase
 from vgpumgr.model.errors import Conflict

@@ -282,7 +282,7 @@ def _host_supply(
         bridges=facts.bridges,
         filters=facts.filters,
         features=_features(facts),
-        pools={pool.name: pool.available_bytes for pool in facts.pools if pool.active},
+        pools={pool.name: pool.room_bytes for pool in facts.pools if pool.active},
         pool_sizes={pool.name: pool.capacity_bytes for pool in facts.pools if pool.active},
         images=images,
         partitions=usable,

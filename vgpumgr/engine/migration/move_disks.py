@@ -9,16 +9,13 @@ from vgpumgr.engine.migration.move_plan import DiskMove, MoveCheck, failed_check
 from vgpumgr.engine.migration.move_reads import BaseImage, MoveReads
 from vgpumgr.engine.migration.move_snapshots import snapshot_moves
 from vgpumgr.engine.reservation.vm_volumes import AttachedVolume, attached, volume_path
+from vgpumgr.engine.storage.shared_storage import SHARED_KINDS, is_one_storage
 from vgpumgr.model.domain import VolumeFacts, VolumePlan
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.formats import size_words
 from vgpumgr.model.host import HostFacts, StoragePool
 from vgpumgr.model.vm import DiskMode, VmRecord
 
-# Pools that several hosts can have at once, as libvirt names their kinds.
-SHARED_KINDS = frozenset(
-    {"gluster", "iscsi", "iscsi-direct", "netfs", "rbd", "sheepdog", "vstorage"}
-)
 # Pools whose volumes are files that can be carried over byte for byte.
 FILE_KINDS = frozenset({"dir", "fs", "netfs", "vstorage"})
 
@@ -64,7 +61,7 @@ def _move(
         return failed_check("disk", text, f"vgpumgr host probe {source.host}")
     if there is None:
         return None
-    shared = here.kind in SHARED_KINDS and here.kind == there.kind
+    shared = is_one_storage(here, there)
     move = DiskMove(
         guest_name=volume.guest_name,
         pool=volume.pool,
@@ -90,8 +87,27 @@ def _refused(
         return failed_check(
             "disk", f"{what} is in a pool of kind {here.kind}: only files are copied"
         )
+    return exists_already(what, here, there, target) if seen else None
+
+
+def exists_already(what: str, here: StoragePool, there: StoragePool, target: str) -> MoveCheck:
+    """The check that does not hold where a volume of the VM's own name is on the target, too: it is
+    a copy that was left, or the same volume through a pool that does not say so.
+    """
     text = f"{what} exists already on {target}"
-    return failed_check("disk", text, "virsh vol-delete it there") if seen else None
+    if SHARED_KINDS.isdisjoint({here.kind, there.kind}):
+        advice = f"if {here.path} is one storage on both hosts: pools of kind netfs say so"
+        return failed_check("disk", text, f"{advice}; otherwise virsh vol-delete it on {target}")
+    if is_one_storage(here, there):
+        return failed_check("disk", text, f"vgpumgr drift {target}")
+    text = f"{text}, in a pool that may be the same storage under another name"
+    names = f"{_behind(here)} here, {_behind(there)} there"
+    return failed_check("disk", f"{text} ({names})", "name one server in the same words on both")
+
+
+def _behind(pool: StoragePool) -> str:
+    servers = ",".join(pool.source.hosts)
+    return f"{pool.kind} {servers}:{pool.source.name}" if servers else pool.kind
 
 
 def _plan(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vgpumgr.engine.inventory.host_supply import build_fleet
@@ -15,6 +15,7 @@ from vgpumgr.engine.migration.move_reads import MoveReads
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
 from vgpumgr.engine.planning.decisions import decide
 from vgpumgr.engine.planning.vm_plan import describe
+from vgpumgr.engine.storage.shared_storage import may_be_shared
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import Decision, NotPlaced, Placed, nearest_first
@@ -22,6 +23,7 @@ from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import (
     Allocation,
     DiskMode,
+    DiskSpec,
     GpuRequest,
     PlacementPolicy,
     VmRecord,
@@ -169,19 +171,38 @@ def _room(placed: Placed) -> Iterator[str]:
 
 
 def wanted(
-    view: LedgerView, spec: VmSpec, held: Sequence[Allocation], target: str, *, live: bool
+    view: LedgerView,
+    spec: VmSpec,
+    held: Sequence[Allocation],
+    target: str,
+    *,
+    live: bool,
 ) -> VmSpec:
     """The request on the target; a running guest needs the parts that it has, board included.
 
-    What was copied from an image does not need it any more.
+    What was copied from an image does not need it any more, and what lies in a pool that several
+    hosts may share needs no room there.
     """
-    own = (replace(disk, image=None) if disk.mode is DiskMode.COPY else disk for disk in spec.disks)
+    shared = _staying_pools(view, spec)
+    own = (_as_it_is(disk, shared) for disk in spec.disks)
     here = replace(spec, affinity=replace(spec.affinity, hosts=(target,)), disks=tuple(own))
     if not live:
         return here
     needed = {each.gpu for each in held}
     models = {gpu.id: gpu.facts.model for gpu in view.gpus if gpu.id in needed}
     return replace(here, gpus=own_parts(held, models))
+
+
+def _staying_pools(view: LedgerView, spec: VmSpec) -> Collection[str]:
+    home = next((vm.host for vm in view.vms if vm.name == spec.name), "")
+    facts = next((host.facts for host in view.hosts if host.name == home), None)
+    return may_be_shared(facts, {disk.pool for disk in spec.disks}) if facts else ()
+
+
+def _as_it_is(disk: DiskSpec, shared: Collection[str]) -> DiskSpec:
+    size = 0 if disk.pool in shared else disk.size_bytes
+    image = None if disk.mode is DiskMode.COPY else disk.image
+    return replace(disk, image=image, size_bytes=size)
 
 
 def own_parts(held: Sequence[Allocation], models: Mapping[str, str]) -> tuple[GpuRequest, ...]:

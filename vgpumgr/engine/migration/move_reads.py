@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vgpumgr.engine.steps.volume_steps import file_digest
+from vgpumgr.engine.storage.shared_storage import is_one_storage
 from vgpumgr.model.domain import DomainFacts, DomainState, KeptBeside, VolumeFacts
 from vgpumgr.model.errors import HostUnreachable, NotFound, VgpumgrError
-from vgpumgr.model.host import HostRecord
+from vgpumgr.model.host import HostRecord, StoragePool
 from vgpumgr.model.ports import Host
 from vgpumgr.model.vm import DiskMode, VmRecord
 
@@ -62,13 +63,13 @@ def look(vm: VmRecord, source: Host, target: Host, to: HostRecord) -> MoveReads:
             next=f"vgpumgr vm start {vm.name}   (it is defined again)",
         )
     runs = domain.state is DomainState.RUNNING
-    pools = {pool.name for pool in to.facts.pools} if to.facts else set()
+    pools = {pool.name: pool for pool in to.facts.pools} if to.facts else {}
     return MoveReads(
         domain=domain,
         xml=source.domains.xml(vm.name),
         namesake=target.domains.look(vm.name),
         here=dict(_volumes(vm, source)),
-        there=dict(_volumes(vm, target, pools)),
+        there=dict(_volumes(vm, target, set(pools))),
         bases=tuple(_bases(vm, source, target, pools)),
         beside=source.domains.kept_beside(vm.name),
         cpu_fits=target.domains.cpu_fits(source.domains.live_xml(vm.name)) if runs else True,
@@ -84,16 +85,20 @@ def _volumes(
             yield (pool, name), found
 
 
-def _bases(vm: VmRecord, source: Host, target: Host, pools: set[str]) -> Iterator[BaseImage]:
-    paths = {pool.name: pool.path for pool in source.storage.pools()}
+def _bases(
+    vm: VmRecord, source: Host, target: Host, pools: Mapping[str, StoragePool]
+) -> Iterator[BaseImage]:
+    own = {pool.name: pool for pool in source.storage.pools()}
     images = {
         (disk.pool, disk.image)
         for disk in vm.spec.disks
         if disk.mode is DiskMode.OVERLAY and disk.image
     }
     for pool, image in sorted(images):
-        for name in _chain(source, paths.get(pool, ""), image):
-            yield _base(pool, name, source, target, pools)
+        here, there = own.get(pool), pools.get(pool)
+        one = here is not None and there is not None and is_one_storage(here, there)
+        for name in _chain(source, here.path if here else "", image):
+            yield _base(pool, name, source, target if there else None, one_storage=one)
 
 
 def _chain(host: Host, pool_path: str, image: str) -> list[str]:
@@ -109,11 +114,16 @@ def _chain(host: Host, pool_path: str, image: str) -> list[str]:
     return found
 
 
-def _base(pool: str, name: str, source: Host, target: Host, pools: set[str]) -> BaseImage:
+def _base(
+    pool: str, name: str, source: Host, target: Host | None, *, one_storage: bool
+) -> BaseImage:
+    """A target of None lacks the pool. What both hosts see is not read twice."""
     here = source.storage.look(pool, name)
-    there = target.storage.look(pool, name) if pool in pools else None
-    if here is None or there is None:
+    there = target.storage.look(pool, name) if target is not None else None
+    if here is None or there is None or target is None:
         return BaseImage(pool=pool, name=name, here=here and here.path, there=None, how="")
+    if one_storage:
+        return BaseImage(pool=pool, name=name, here=name, there=name, how="its place")
     try:
         digests = file_digest(source, here.path), file_digest(target, there.path)
         return BaseImage(pool=pool, name=name, here=digests[0], there=digests[1], how="digest")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from vgpumgr.engine.migration.move_plan import DiskMove, MoveCheck, failed_check, passed_check
 from vgpumgr.engine.migration.move_reads import MoveReads
@@ -30,14 +30,18 @@ def snapshot_moves(
     """
     if not vm.snapshots:
         return (), ()
-    if all(each.shared for each in disks):
-        return (), tuple(_shared(vm, source, target, looks))
+    shared = {each.pool for each in disks if each.shared}
+    staying = [each for each in vm.snapshots.volumes if each[0] in shared]
+    going = [each for each in vm.snapshots.volumes if each[0] not in shared]
+    checks = list(_shared(vm, staying, source, target, looks))
+    if not going:
+        return (), tuple(checks)
     refused = _refused(vm, source, live=live, clones=clones)
     if refused is not None:
         return (), (refused,)
-    found = [_file(vm, each, source, target, looks) for each in vm.snapshots.volumes]
+    found = [_file(vm, each, source, target, looks) for each in going]
     moves = tuple(each for each in found if isinstance(each, DiskMove))
-    checks = [each for each in found if isinstance(each, MoveCheck)]
+    checks += [each for each in found if isinstance(each, MoveCheck)]
     size = size_words(sum(each.size_bytes for each in moves))
     names = ", ".join(each.name for each in vm.snapshots)
     said = passed_check(_NAME, f"{names}: copied to {target.host}, at most {size}")
@@ -73,7 +77,8 @@ def _file(
         text = f"pool {pool} is at {_path(source, pool)} here and at {path or 'no path'} there"
         return failed_check(_NAME, f"{text}: {vm.name}'s disks name its snapshots by path")
     if volume in looks.there:
-        return failed_check(_NAME, f"volume {pool}/{name} exists already on {target.host}")
+        text = f"volume {pool}/{name} exists already on {target.host}"
+        return failed_check(_NAME, text, f"vgpumgr drift {target.host}")
     plan = VolumePlan(pool=pool, name=name, capacity_bytes=facts.capacity_bytes, format="qcow2")
     return DiskMove(
         guest_name="",
@@ -88,10 +93,14 @@ def _file(
 
 
 def _shared(
-    vm: VmRecord, source: HostFacts, target: HostFacts, looks: MoveReads
+    vm: VmRecord,
+    volumes: Iterable[tuple[str, str]],
+    source: HostFacts,
+    target: HostFacts,
+    looks: MoveReads,
 ) -> Iterator[MoveCheck]:
     """The target sees them, at the paths that the disks name."""
-    for pool, name in vm.snapshots.volumes:
+    for pool, name in volumes:
         if (pool, name) not in looks.there or _path(source, pool) != _path(target, pool):
             text = f"{target.host} does not see {pool}/{name}, a snapshot of {vm.name}, at its path"
             yield failed_check(_NAME, text)

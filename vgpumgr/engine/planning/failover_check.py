@@ -50,7 +50,7 @@ class FailoverCheck:
         slots = _slots(view)
         for vm in where_held(view.vms):
             if vm.host in self._residents and _is_recreated(vm):
-                found = _Resident(vm.spec, slots.get(vm.id, 0))
+                found = _Resident(_diskless(vm.spec), slots.get(vm.id, 0))
                 self._residents[vm.host][vm.name] = found
         names = sorted(self._blocked)
         count = min(reserve.hosts, len(names))
@@ -83,7 +83,7 @@ class FailoverCheck:
     def _own(self, placed: Placed) -> VmSpec:
         """Its request; of a VM that gets another seat on its host, as it may be recreated."""
         spec, known = placed.request, self._affinities.get(placed.request.name)
-        return replace(spec, affinity=known) if known is not None else spec
+        return _diskless(replace(spec, affinity=known) if known is not None else spec)
 
     def _forget(self, host: str) -> None:
         for lost, found in list(self._outcomes.items()):
@@ -131,6 +131,11 @@ def _slots(view: LedgerView) -> dict[str, int]:
 
 def _is_recreated(vm: VmRecord) -> bool:
     return vm.state is not VmState.SHELVED and not vm.definition and not _is_spot(vm.spec)
+
+
+def _diskless(spec: VmSpec) -> VmSpec:
+    """With disks that need no room: they lie where they lie."""
+    return replace(spec, disks=tuple(replace(disk, size_bytes=0) for disk in spec.disks))
 
 
 def _is_spot(spec: VmSpec) -> bool:

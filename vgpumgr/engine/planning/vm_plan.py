@@ -24,7 +24,7 @@ from vgpumgr.engine.planning.vm_admission import admit, never_fitting, with_wait
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
 from vgpumgr.model.errors import Conflict, HostUnreachable
 from vgpumgr.model.formats import exact_size
-from vgpumgr.model.host import HostRecord
+from vgpumgr.model.host import HostRecord, StoragePool
 from vgpumgr.model.placement import Assignment, Decision, NotPlaced, Placed
 from vgpumgr.model.rolling import NOT_ROLLING, RollingVms
 from vgpumgr.model.vm import (
@@ -291,24 +291,48 @@ def refuse_more_disks(action: Action) -> None:
 
 
 def refuse_oversized(actions: Iterable[Action], hosts: Iterable[HostRecord]) -> None:
-    """Conflict where a disk that grows, or comes, is larger than all of its storage pool: it could
-    never be full, and would not get smaller again. Placement looks for room for a new VM's.
+    """Conflict where a disk that grows, or comes, is larger than all of its storage pool, or new
+    bytes of a VM are more than is free of it: it could not be filled, and would not get smaller
+    again. Placement looks for room for a new VM's.
     """
-    sizes = {
-        (host.name, pool.name): pool.capacity_bytes
+    pools = {
+        (host.name, pool.name): pool
         for host in hosts
         for pool in (host.facts.pools if host.facts else ())
     }
     for action in actions:
-        had = action.record.spec.disks if action.record else action.vm.disks
-        for disk in action.vm.disks:
-            size = sizes.get((action.host, disk.pool), 0)
-            if disk not in had and 0 < size < disk.size_bytes:
-                raise Conflict(
-                    f"{action.vm.name} cannot have a disk of {exact_size(disk.size_bytes)}",
-                    why=f"storage pool {disk.pool} of {action.host} has {exact_size(size)} in all",
-                    next="a smaller size, or another pool",
-                )
+        for name, disks in _more_bytes(action).items():
+            pool = pools.get((action.host, name))
+            if pool is not None:
+                _refuse_full(action, pool, disks)
+
+
+def _more_bytes(action: Action) -> dict[str, list[tuple[int, int]]]:
+    """By storage pool: the size of each disk that comes or grows, and how much of it is new."""
+    had = action.record.spec.disks if action.record else action.vm.disks
+    found: dict[str, list[tuple[int, int]]] = {}
+    for number, disk in enumerate(action.vm.disks):
+        if disk not in had:
+            before = had[number].size_bytes if number < len(had) else 0
+            found.setdefault(disk.pool, []).append((disk.size_bytes, disk.size_bytes - before))
+    return found
+
+
+def _refuse_full(action: Action, pool: StoragePool, disks: Sequence[tuple[int, int]]) -> None:
+    largest, more = max(size for size, _ in disks), sum(new for _, new in disks)
+    has = f"storage pool {pool.name} of {action.host} has"
+    why = ""
+    if 0 < pool.capacity_bytes < largest:
+        why = f"{has} {exact_size(pool.capacity_bytes)} in all"
+    elif pool.capacity_bytes and pool.room_bytes < more:
+        why = f"{has} {exact_size(pool.room_bytes)} free"
+    if why:
+        asked = exact_size(largest if len(disks) == 1 else more)
+        raise Conflict(
+            f"{action.vm.name} cannot have {'a disk' if len(disks) == 1 else 'disks'} of {asked}",
+            why=why,
+            next="a smaller size, or another pool",
+        )
 
 
 def refuse_unreached(action: Action, reached: Collection[str]) -> None:

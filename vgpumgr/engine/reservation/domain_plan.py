@@ -15,6 +15,7 @@ from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
 from vgpumgr.domainxml.plan_xml import OPTIONAL_DEVICES
 from vgpumgr.engine.reservation.vm_volumes import VmSite, attached, volume_path
 from vgpumgr.model.domain import (
+    NO_SOURCE,
     PLAIN_NIC,
     UNTUNED_DISK,
     DomainDisk,
@@ -300,9 +301,12 @@ def _mmio64_mib(allocations: tuple[Allocation, ...], site: VmSite) -> int:
 
 
 def _disks(vm: VmRecord, facts: HostFacts) -> tuple[DomainDisk, ...]:
+    pools = {pool.name: pool for pool in facts.pools}
     return tuple(
         DomainDisk(
             path=volume_path(facts, each.pool, each.name),
+            type=pools[each.pool].disk_type,
+            server=pools[each.pool].source if pools[each.pool].kind == "rbd" else NO_SOURCE,
             format=each.format,
             target=each.guest_name,
             cdrom=each.disk is None,

@@ -52,7 +52,9 @@ def check_libvirt_facts(
     _names(host, "domains", [each.name for each in domains])
     for pool in pools:
         where = f"pool {pool.name}"
-        _texts(host, where, (pool.kind, pool.path))
+        source = pool.source
+        _texts(host, where, (pool.kind, pool.path, source.name, source.user, source.secret))
+        _names(host, f"{where}: servers", source.hosts)
         _number(host, f"{where}: capacity", pool.capacity_bytes, MOST)
         _number(host, f"{where}: available", pool.available_bytes, MOST)
     for domain in domains:

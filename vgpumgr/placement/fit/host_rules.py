@@ -29,6 +29,7 @@ def refuse_host(host: HostState, demand: Demand) -> Reason | None:
         or features(host, demand)
         or pools(host, demand)
         or disks(host, demand)
+        or free_bytes(host, demand)
         or images(host, demand)
         or vcpus(host, demand)
         or memory(host, demand)
@@ -157,9 +158,7 @@ def pools(host: HostState, demand: Demand) -> Reason | None:
 
 
 def disks(host: HostState, demand: Demand) -> Reason | None:
-    """No disk may be larger than all of its storage pool. Volumes are thin: what is free of the
-    pool is no rule, as disks together may be larger than it.
-    """
+    """No disk may be larger than all of its storage pool."""
     for pool, size in demand.disk_bytes:
         most = host.supply.pool_sizes.get(pool, size)
         if size > most:
@@ -168,6 +167,19 @@ def disks(host: HostState, demand: Demand) -> Reason | None:
                 f"storage pool {pool} of {host.name} has {has} in all, a disk of {asked} is needed"
             )
             return _no(host, "pool-size", text, pool=pool, need_bytes=size, has_bytes=most)
+    return None
+
+
+def free_bytes(host: HostState, demand: Demand) -> Reason | None:
+    """The new disks of one VM must fit into what is free of their storage pool as the host was last
+    seen. Volumes are thin: those of several VMs together may still be larger than it.
+    """
+    for pool, need in demand.pool_bytes:
+        free = host.supply.pools.get(pool, need)
+        if need > free:
+            has, asked = exact_size(free), exact_size(need)
+            text = f"storage pool {pool} of {host.name} has {has} free, disks of {asked} are needed"
+            return _no(host, "pool-free", text, pool=pool, need_bytes=need, free_bytes=free)
     return None
 
 

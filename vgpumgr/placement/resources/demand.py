@@ -62,8 +62,9 @@ class Demand:
     not surely whole GPUs.
     ``founding`` says that the VM is the first of the group it wants to be together with, so any
     host will do. ``name`` is empty unless a foreign domain somewhere has the VM's name: names
-    would keep alike requests from being interchangeable. ``images`` are storage pools, each with
-    the volume of an image that disks are made from.
+    would keep alike requests from being interchangeable. ``disk_bytes`` are the storage pool and
+    size of each disk, ``pool_bytes`` all that one pool is to hold. ``images`` are storage pools,
+    each with the volume of an image that disks are made from.
     """
 
     policy: PlacementPolicy
@@ -86,6 +87,7 @@ class Demand:
     features: tuple[MachineFeature, ...]
     pools: tuple[str, ...]
     disk_bytes: tuple[tuple[str, int], ...]
+    pool_bytes: tuple[tuple[str, int], ...]
     images: tuple[tuple[str, str], ...]
     name: str
 
@@ -138,9 +140,18 @@ def demand_of(
         features=tuple(_features(request)),
         pools=_pools(request),
         disk_bytes=tuple((disk.pool, disk.size_bytes) for disk in request.disks if disk.size_bytes),
+        pool_bytes=_pool_bytes(request),
         images=tuple(sorted({(disk.pool, disk.image) for disk in request.disks if disk.image})),
         name=name,
     )
+
+
+def _pool_bytes(request: VmSpec) -> tuple[tuple[str, int], ...]:
+    found: dict[str, int] = {}
+    for disk in request.disks:
+        if disk.size_bytes:
+            found[disk.pool] = found.get(disk.pool, 0) + disk.size_bytes
+    return tuple(sorted(found.items()))
 
 
 def _features(request: VmSpec) -> Iterator[MachineFeature]:

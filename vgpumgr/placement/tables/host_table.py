@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vgpumgr.model.supply import GpuSupply, HostSupply, NumaSupply
-from vgpumgr.placement.fit.host_rules import refuse_affinity, refuse_always
+from vgpumgr.placement.fit.host_rules import free_bytes, refuse_affinity, refuse_always
 from vgpumgr.placement.resources.demand import Demand
 from vgpumgr.placement.resources.gpu_state import BoardBook
 from vgpumgr.placement.resources.host_state import HostState, NodeState
@@ -211,11 +211,13 @@ class HostFilters:
         self._classes: dict[Hashable, int] = {}
         self._class = np.zeros(len(hosts), np.int64)
         self._example: list[HostState] = []
+        self._free: dict[str, Ints] = {}
         for number in range(len(hosts)):
             self.renew(number)
 
     def renew(self, number: int) -> None:
         """The host's supply is another."""
+        self._free.clear()
         supply = self._hosts[number].supply
         key = host_class(supply)
         if key not in self._classes:
@@ -228,6 +230,7 @@ class HostFilters:
         self._hosts = hosts
         self._number = {host.name: number for number, host in enumerate(hosts)}
         self._class = self._class[order]
+        self._free.clear()
 
     def of(self, demand: Demand) -> Flags:
         """The hosts that these rules leave to the type."""
@@ -252,14 +255,26 @@ class HostFilters:
             named = np.zeros(len(found), bool)
             named[[self._number[name] for name in demand.hosts if name in self._number]] = True
             found &= named
+        for pool, need in demand.pool_bytes:
+            found &= self._free_of(pool) >= need
         return found
+
+    def _free_of(self, pool: str) -> Ints:
+        """The free bytes of that storage pool by host."""
+        if pool not in self._free:
+            free = [host.supply.pools.get(pool, _PLENTY_BYTES) for host in self._hosts]
+            self._free[pool] = np.array(free, np.int64)
+        return self._free[pool]
 
     def on(self, number: int, demand: Demand) -> bool:
         """Whether these rules leave the host to the type."""
         host = self._hosts[number]
         named = not demand.hosts or host.name in demand.hosts
         return (
-            named and refuse_always(host, demand) is None and self._affinity_allows(number, demand)
+            named
+            and refuse_always(host, demand) is None
+            and free_bytes(host, demand) is None
+            and self._affinity_allows(number, demand)
         )
 
     def _affinity_allows(self, number: int, demand: Demand) -> bool:
@@ -279,6 +294,7 @@ def has_affinity(demand: Demand) -> bool:
 Nodes = Sequence[NodeState | NumaSupply]
 
 _PLENTY = 1 << 40
+_PLENTY_BYTES = (1 << 63) - 1
 
 
 class HostRoom:

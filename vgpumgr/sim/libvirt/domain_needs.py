@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from lxml import etree
 
 from vgpumgr import domainxml
+from vgpumgr.domainxml.disk_source import source_path
 from vgpumgr.domainxml.domain_facts import memory_bytes
 from vgpumgr.domainxml.domain_numa import numbers_of
 from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
@@ -120,8 +121,7 @@ def _huge_kib(domain: etree._Element) -> int | None:
 def _disks(domain: etree._Element) -> Iterator[Disk]:
     for disk in domain.iterfind("devices/disk"):
         source = disk.find("source")
-        path = None if source is None else source.get("file")
-        if path:
+        if path := source_path(source):
             shared = disk.find("readonly") is not None or disk.find("shareable") is not None
             target = disk.find("target")
             name = "" if target is None else target.get("dev", "")

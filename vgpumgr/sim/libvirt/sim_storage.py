@@ -9,7 +9,7 @@ from lxml import etree
 
 from vgpumgr import domainxml, virt
 from vgpumgr.domainxml.xml_tree import untrusted
-from vgpumgr.model.domain import VolumeFacts, VolumePlan
+from vgpumgr.model.domain import PoolSource, VolumeFacts, VolumePlan
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.host import StoragePool
 from vgpumgr.model.sim_fleet import SimHost
@@ -23,7 +23,7 @@ _SEEDED = "images made"
 # What a pool is that several hosts see.
 POOL_BYTES = 16 << 40
 """What a pool of a simulated host holds."""
-_SHARED_KIND = "netfs"
+_SHARED_KIND, _SERVER = "netfs", "nas.sim.example"
 
 
 class SimStorage(VolumeFiles):
@@ -62,6 +62,7 @@ class SimStorage(VolumeFiles):
         return replace(
             pool,
             kind=_SHARED_KIND if shared else pool.kind,
+            source=PoolSource(hosts=(_SERVER,), name=f"/{pool.name}") if shared else pool.source,
             capacity_bytes=POOL_BYTES,
             available_bytes=POOL_BYTES - used,
         )

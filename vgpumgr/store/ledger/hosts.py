@@ -160,7 +160,7 @@ def host_supply(facts: HostFacts, fleet: str) -> str:
         sorted(_partitions(facts, ours)),
         facts.cpu_model,
         sorted(foreign_domains, key=lambda domain: domain.name),
-        sorted((pool.name, pool.path, pool.active) for pool in facts.pools),
+        sorted((pool.name, pool.path, pool.active, pool.source) for pool in facts.pools),
         sorted(facts.networks),
         sorted(facts.bridges),
         sorted(facts.filters),

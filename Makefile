@@ -6,7 +6,7 @@ DEMO := .demo
 HOST := lab1
 SELECT := lab and not faults
 
-.PHONY: help setup demo demo-down quick test test-thorough lint types layers house check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed release-check golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hostile api-test web-test hw-test clean
+.PHONY: help setup demo demo-down monitoring-demo quick test test-thorough lint types layers house check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed release-check golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hostile api-test web-test hw-test clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -18,6 +18,10 @@ $(VENV_STAMP): requirements.lock pyproject.toml tools/setup.sh hatch_build.py vg
 
 demo: setup ## discover a simulated fleet, place, create, run, show the map
 	@VGPUMGR_DEMO_DIR=$(CURDIR)/$(DEMO) examples/demo/run.sh
+
+monitoring-demo: setup ## the demo with Prometheus and Alertmanager over it, and a GPU that runs hot
+	@tools/setup.sh monitoring
+	@VGPUMGR_DEMO_DIR=$(CURDIR)/$(DEMO) $(PY) examples/monitoring/demo.py
 
 demo-down: ## stop the demo's simulated fleet and forget it
 	@VGPUMGR_DEMO_DIR=$(CURDIR)/$(DEMO) examples/demo/down.sh

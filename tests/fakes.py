@@ -25,6 +25,7 @@ from vgpumgr.model.domain import (
 )
 from vgpumgr.model.errors import HostRefused, HostUnreachable, VgpumgrError
 from vgpumgr.model.gpu import GpuFacts, Mdev, MdevType
+from vgpumgr.model.gpu_figures import HostFigures
 from vgpumgr.model.host import (
     ClaimFacts,
     HostFacts,
@@ -256,6 +257,13 @@ class FakeHost:
         if self.told is None or self.told != now:
             self.told = now
         return self.told[0]
+
+    def figures(self) -> HostFigures:
+        """It has nothing that measures."""
+        if self.down:
+            raise HostUnreachable(f"host {self.name} does not answer")
+        self.calls.append(("figures", ()))
+        return HostFigures(host=self.name)
 
     def _facts(self) -> HostFacts:
         return HostFacts(

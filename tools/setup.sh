@@ -1,5 +1,5 @@
 #!/bin/bash
-# Set-up for a fresh Debian 12 or 13. Usage: setup.sh demo|test|lab|release
+# Set-up for a fresh Debian 12 or 13. Usage: setup.sh demo|test|monitoring|lab|release
 # Says what it does; does nothing that is done already. Packages come from the mirror the machine already uses.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -7,9 +7,10 @@ cd "$(dirname "$0")/.."
 case "${1:-demo}" in
   demo) packages="python3 python3-venv python3-dev gcc libc6-dev pkg-config libvirt-dev libvirt0" ;;
   test) packages="libvirt-daemon libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils ovmf swtpm swtpm-tools openssh-client openssh-server iproute2 iptables sudo postgresql chromium fonts-dejavu-core" ;;
+  monitoring) packages="" ;;
   lab) packages="$(grep -v '^#' tests/lab/packages.txt | tr '\n' ' ')" ;;
   release) packages="mmdebstrap" ;;
-  *) echo "usage: tools/setup.sh demo|test|lab|release" >&2; exit 2 ;;
+  *) echo "usage: tools/setup.sh demo|test|monitoring|lab|release" >&2; exit 2 ;;
 esac
 
 as_root=""
@@ -31,6 +32,30 @@ install() { # APT OPTIONS AND PACKAGES…
   fi
   rm -f "$log"
 }
+
+# Prometheus and Alertmanager with their tools, in a folder of this tree: Debian's packages would start both as services.
+unpack_monitoring() {
+  local folder=.monitoring work
+  [ ! -x $folder/usr/bin/amtool ] || return 0
+  echo "set-up: unpacking Prometheus and Alertmanager into $folder" >&2
+  work=$(mktemp -d)
+  if ! (cd "$work" && apt-get -qq -o APT::Sandbox::User=root download prometheus prometheus-alertmanager) >"$work/log" 2>&1; then
+    $as_root apt-get -qq -o Acquire::Retries=3 update >>"$work/log" 2>&1 || true
+    if ! (cd "$work" && apt-get -qq -o APT::Sandbox::User=root download prometheus prometheus-alertmanager) >"$work/log" 2>&1; then
+      tail -n 20 "$work/log" >&2
+      echo "set-up: apt-get could not download prometheus and prometheus-alertmanager" >&2
+      exit 1
+    fi
+  fi
+  rm -rf $folder
+  for package in "$work"/*.deb; do dpkg-deb --extract "$package" $folder.new; done
+  mv $folder.new $folder
+  rm -rf "$work"
+}
+
+case "${1:-demo}" in
+  test | monitoring) unpack_monitoring ;;
+esac
 
 missing=()
 for package in $packages; do

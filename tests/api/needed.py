@@ -21,6 +21,7 @@ VERBS = {
     "map": "map.show",
     "plan": "vm.plan",
     "simulate": "simulate.run",
+    "top": "top.show",
     "vm connect": "vm.open-console",
     "vm console": "vm.open-console",
 }
@@ -92,7 +93,7 @@ FOR_ALL_TENANTS = frozenset(
             "vm.migrate",
         ),
         *("layout.export", "layout.import", "layout.plan", "layout.assert", "layout.apply"),
-        *("layout.show", "settings.show", "use.show", "document.enrol"),
+        *("layout.show", "metrics.show", "settings.show", "use.show", "document.enrol"),
         *("flavour.apply", "flavour.delete"),
     }
 )

@@ -69,6 +69,8 @@ COMMAND_PERMISSIONS: Mapping[str, Needs] = MappingProxyType(
         "gpu list": Needs.FLEET_READ,
         "gpu show": Needs.FLEET_READ,
         "map": Needs.FLEET_READ,
+        "top": Needs.FLEET_READ,
+        "metrics show": Needs.METRICS_READ,
         "capacity": Needs.FLEET_READ,
         "simulate": Needs.FLEET_READ,
         "layout show": Needs.LAYOUT_READ,
@@ -149,6 +151,7 @@ OPEN_COMMANDS = frozenset(
     {
         *("auth roles", "auth whoami", "auth test", "auth session list", "auth session end"),
         *("schema", "completion", "layout import"),
+        *("metrics rules", "metrics dashboards"),
         *("login", "logout"),
         *("context add", "context list", "context use", "context remove"),
     }

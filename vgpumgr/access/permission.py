@@ -35,6 +35,7 @@ class Permission(StrEnum):
     HOST_PROBE = "host:probe"
     HOST_WRITE = "host:write"
     HOST_PROGRAM = "host:program"
+    METRICS_READ = "metrics:read"
     LAYOUT_READ = "layout:read"
     LAYOUT_WRITE = "layout:write"
     OPERATION_READ = "operation:read"
@@ -62,6 +63,7 @@ FLEET_WIDE = frozenset(
         Permission.HOST_PROBE,
         Permission.HOST_WRITE,
         Permission.HOST_PROGRAM,
+        Permission.METRICS_READ,
         Permission.LAYOUT_READ,
         Permission.LAYOUT_WRITE,
         Permission.VM_MIGRATE,

@@ -24,7 +24,7 @@ _READS = frozenset(
         Permission.OPERATION_READ,
     }
 )
-_FLEET_READS = frozenset({Permission.LAYOUT_READ, Permission.DRIFT_READ})
+_FLEET_READS = frozenset({Permission.LAYOUT_READ, Permission.DRIFT_READ, Permission.METRICS_READ})
 _TENANT_WRITES = frozenset(
     {
         Permission.VM_CREATE,

@@ -22,6 +22,7 @@ from vgpumgr.api.body_limit import BodyLimit
 from vgpumgr.api.console_route import add_console_route
 from vgpumgr.api.incoming_call import PREFIX
 from vgpumgr.api.login_routes import add_login_routes
+from vgpumgr.api.metrics_route import add_metrics_routes
 from vgpumgr.api.problems import MEDIA_TYPE, FieldProblem, problem
 from vgpumgr.api.routes import add_routes
 from vgpumgr.api.service import Service
@@ -68,6 +69,7 @@ def make_application(service: Service | None) -> FastAPI:
     served = cast("Service", service)
     add_routes(api, served, list(ENDPOINTS.values()))
     _add_events(api, served)
+    add_metrics_routes(api, served)
     add_login_routes(api, served)
     add_upload_routes(api, served)
     add_console_route(api, served)

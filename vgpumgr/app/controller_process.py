@@ -15,9 +15,11 @@ from pathlib import Path
 from vgpumgr import API_VERSION
 from vgpumgr.app.backup_schedule import scheduled_backups
 from vgpumgr.app.composition import App
-from vgpumgr.app.config import Config, Unasked
+from vgpumgr.app.config import Config
 from vgpumgr.app.console_proxy import ticket_service
 from vgpumgr.app.purge_schedule import scheduled_purges
+from vgpumgr.app.setting_values import Unasked
+from vgpumgr.app.telemetry_schedule import scheduled_telemetry
 from vgpumgr.app.trail_sealer import trail_sealer
 from vgpumgr.app.webhooks.delivery_schedule import scheduled_deliveries
 from vgpumgr.engine.controller.controller import Controller
@@ -184,7 +186,8 @@ class ControllerProcess:
     @contextmanager
     def _beside(self, app: App) -> Iterator[None]:
         """What is done while hosts are reconciled: tickets are given, the trail is sealed, the
-        ledger is backed up, what has ended is purged, webhooks are sent what is new.
+        ledger is backed up, what has ended is purged, webhooks are sent what is new, figures of
+        GPUs are read.
         """
         ledger = app.writable_ledger
         with (
@@ -192,6 +195,7 @@ class ControllerProcess:
             scheduled_backups(ledger, self._config, self._emit),
             scheduled_purges(app, self._emit),
             scheduled_deliveries(ledger, self._config, self._emit),
+            scheduled_telemetry(app, self._emit),
             self._tickets(app),
         ):
             yield

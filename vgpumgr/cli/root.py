@@ -30,6 +30,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": ("simulate:simulate", "Simulate added or lost hosts, VMs and requests."),
     "capacity": ("capacity:capacity", "What still fits, per profile."),
     "map": ("map:map_", "Draw every GPU's occupancy."),
+    "metrics": ("metrics:metrics", "Series for Prometheus: show, rules, dashboards."),
+    "top": ("top:top", "Show what GPUs and VMs measure now."),
     "host": ("host:host", "Hosts: add, list, show, probe, trust, cordon, remove."),
     "gpu": ("gpu:gpu", "GPUs: list, show."),
     "layout": (
@@ -90,7 +92,10 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "explain",
     ),
     "Desktops": ("pool", "booking"),
-    "GPUs and layouts": ("gpu", "layout", "map", "capacity", "allocation", "defrag", "simulate"),
+    "GPUs and layouts": (
+        *("gpu", "layout", "map", "top", "metrics"),
+        *("capacity", "allocation", "defrag", "simulate"),
+    ),
     "Hosts": ("host", "doctor"),
     "Fleet care": ("serve", "api", "drift", "heal", "adopt", "operation"),
     "Showback": ("report", "price"),

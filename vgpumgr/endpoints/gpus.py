@@ -10,10 +10,12 @@ from typing_extensions import TypedDict
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result
+from vgpumgr.endpoints.figure_items import GpuNow
 from vgpumgr.endpoints.gpu_items import GpuItem, gpu_item, seen_gpus
 from vgpumgr.endpoints.refreshed import refresh
 from vgpumgr.endpoints.refusal_items import own_vms
 from vgpumgr.endpoints.shapes import ItemList, Name, Time
+from vgpumgr.endpoints.top import gpu_figures
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.vm import Allocation
@@ -54,14 +56,22 @@ def gpu_name(asked: OneGpu) -> str:
     return f"{asked.host}/{asked.name}" if asked.host else asked.name
 
 
-def show_gpu(context: CallContext, asked: OneGpu) -> Result[GpuItem]:
+class ShownGpu(GpuItem):
+    """A GPU with what it measures ``now``; null where it was not asked lately."""
+
+    now: GpuNow | None
+
+
+def show_gpu(context: CallContext, asked: OneGpu) -> Result[ShownGpu]:
     """One GPU; NotFound where none or several match."""
     name = gpu_name(asked)
     found = [each for each in seen_gpus(context.app.ledger) if each.gpu.is_called(name)]
     if len(found) != 1:
         problem = "no GPU" if not found else "several GPUs match"
         raise NotFound(f"{problem} {name}", next="vgpumgr gpu list")
-    return Result(answer=gpu_item(found[0], own_vms(context)))
+    item = gpu_item(found[0], own_vms(context))
+    now = gpu_figures(context, item["host"], item["name"])
+    return Result(answer={**item, "now": now})
 
 
 class AllocationItem(TypedDict):
@@ -132,7 +142,7 @@ SHOW_GPU = Endpoint(
     permission=Permission.FLEET_READ,
     summary="One GPU.",
     asks=OneGpu,
-    answers=GpuItem,
+    answers=ShownGpu,
     kind="GPU",
     work=show_gpu,
     scoped=True,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypedDict
 
+from vgpumgr.endpoints.figure_items import PartNow
 from vgpumgr.endpoints.host_looks import look_item
 from vgpumgr.endpoints.shapes import Time
 from vgpumgr.model.codec import to_plain
@@ -94,9 +95,24 @@ class WaitingUser(TypedDict):
     since: Time
 
 
-class WholePool(PoolItem):
-    """A pool with its desktops, their moves that wait, and who waits for one."""
+class PoolNow(TypedDict):
+    """What the ``measured`` desktops of a pool do now: on average the share of its GPU that each
+    takes, and of the ``busiest``; their memory in all.
+    """
 
+    measured: int
+    utilization: float | None
+    busiest: str
+    memory_used_bytes: int
+    memory_total_bytes: int
+
+
+class WholePool(PoolItem):
+    """A pool with its desktops, their moves that wait, and who waits for one; ``now`` null: they
+    were not asked lately what they do.
+    """
+
+    now: PoolNow | None
     items: list[DesktopItem]
     moves: list[DesktopMove]
     asks: list[WaitingUser]
@@ -166,6 +182,7 @@ def whole_pool(reads: ScopedReads, name: str) -> WholePool:
     hosts = {host.name: host for host in reads.hosts()}
     return {
         **pool_item(found, desktops, asks),
+        "now": None,
         "items": [
             desktop_item(each, hosts.get(each.desktop.host))
             for each in desktops
@@ -181,6 +198,26 @@ def whole_pool(reads: ScopedReads, name: str) -> WholePool:
             for each in asks
             if each.pool == found.id
         ],
+    }
+
+
+def pool_now(
+    desktops: Iterable[DesktopRecord], parts: Mapping[tuple[str, str], PartNow]
+) -> PoolNow | None:
+    """The JSON of what a pool's desktops do, by what their parts measured (VM's id, device)."""
+    names = {row.vm_id: row.name for row in desktops if row.vm_id}
+    mine = [(names[vm], now) for (vm, _), now in parts.items() if vm in names]
+    shares = [(now["utilization"], name) for name, now in mine if now["utilization"] is not None]
+    if not mine:
+        return None
+    return {
+        "measured": len({name for name, _ in mine}),
+        "utilization": round(sum(share for share, _ in shares) / len(shares), 4)
+        if shares
+        else None,
+        "busiest": max(shares)[1] if shares else "",
+        "memory_used_bytes": sum(now["memory_used_bytes"] or 0 for _, now in mine),
+        "memory_total_bytes": sum(now["memory_total_bytes"] or 0 for _, now in mine),
     }
 
 

@@ -18,11 +18,13 @@ from vgpumgr.endpoints.pool_items import (
     PoolTurn,
     WholePool,
     pool_item,
+    pool_now,
     turn_of_pool,
     whole_pool,
 )
 from vgpumgr.endpoints.shapes import ItemList, Name, Nothing, Time
 from vgpumgr.endpoints.tags import pool_tag
+from vgpumgr.endpoints.top import part_figures
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.pool import MAX_DESKTOPS
@@ -48,7 +50,12 @@ def list_pools(context: CallContext, _: Nothing) -> Result[ItemList[PoolItem]]:
 
 def show_pool(context: CallContext, asked: OnePool) -> Result[WholePool]:
     """One pool."""
-    return Result(answer=whole_pool(context.reads, asked.name))
+    item, reads = whole_pool(context.reads, asked.name), context.reads
+    id_ = reads.pool(asked.name).id
+    rows = [row for row in reads.desktops() if row.pool == id_]
+    hosts = [row.desktop.host for row in rows if row.desktop.host]
+    item["now"] = pool_now(rows, part_figures(context, hosts))
+    return Result(answer=item)
 
 
 class SessionItem(TypedDict):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from vgpumgr.endpoints.figure_items import PartNow
 from vgpumgr.endpoints.host_looks import Look, answers, look_item, observed_states
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.vm import Allocation, VmRecord, VmState
@@ -32,6 +33,7 @@ class VmGpu(TypedDict):
     placement_id: NotRequired[int | None]
     frame_rate_limiter: NotRequired[bool | None]
     partition: NotRequired[int | None]
+    now: NotRequired[PartNow | None]
 
 
 class VmVolume(TypedDict):

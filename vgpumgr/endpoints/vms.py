@@ -15,6 +15,7 @@ from vgpumgr.endpoints.outcomes import OutcomeItem, UserItem, outcome_result, us
 from vgpumgr.endpoints.refreshed import refresh
 from vgpumgr.endpoints.shapes import ItemList, Labels, Name, matches, selector
 from vgpumgr.endpoints.tags import vm_tag
+from vgpumgr.endpoints.top import part_figures
 from vgpumgr.endpoints.vm_items import VmItem, vm_items
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.formats import counted
@@ -73,6 +74,9 @@ def show_vm(context: CallContext, asked: OneVm) -> Result[VmItem]:
     item = next((item for item in vm_items(reads) if item["id"] == found.id), None)
     if item is None:
         raise NotFound(f"VM {asked.name} is deleted", next="vgpumgr vm list")
+    now = part_figures(context, [found.host])
+    for part in item["gpus"]:
+        part["now"] = now.get((found.id, part["device"]))
     return Result(answer=item)
 
 

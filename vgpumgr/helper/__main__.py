@@ -1,7 +1,8 @@
 """The helper as a program: one request on stdin, one answer on stdout; or ``--restore`` at boot.
 
 ``python3 -m vgpumgr.helper``. After a request that joins (``joined_connection.py``) stdin and
-stdout go on as a connection. With ``--restore`` it reads nothing and replays the host's claims.
+stdout go on as a connection. With ``--restore`` it reads nothing and replays the host's claims,
+with ``--export`` it serves the host's series over HTTP (``exporter.py``).
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ def main() -> int:
     """Read, answer, and exit 0 because an answer was written."""
     if sys.argv[1:] == ["--restore"]:
         return restore(System())
+    if sys.argv[1:2] == ["--export"]:
+        from vgpumgr.helper import exporter
+
+        return exporter.main(sys.argv[2:])
     text = sys.stdin.buffer.readline(_MAX_REQUEST_BYTES + 1)
     request = joined_connection.asked(text)
     if request is not None:

@@ -28,6 +28,7 @@ from vgpumgr.helper.verbs import (
     disk_images,
     examine,
     fabric_partitions,
+    figures,
     fleet_membership,
     gpu_reset,
     kvm,
@@ -86,6 +87,7 @@ VERBS = {
     "version": HelperVerb(version),
     "probe": HelperVerb(probe.probe, ("known",)),
     "examine": HelperVerb(examine.examine),
+    "figures": HelperVerb(figures.figures),
     "gpu_look": HelperVerb(probe.gpu_look, ("gpu",)),
     "mdev_create": _controlled(
         mdev_verbs.create, "parent", "type", "uuid", "claim", *wanted_state.VGPU_ARGUMENTS

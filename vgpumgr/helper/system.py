@@ -11,11 +11,17 @@ import os
 import pwd
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from vgpumgr.helper import allowed_programs, durable_files, kernel_records, terminals
+from vgpumgr.helper import (
+    allowed_programs,
+    detached_work,
+    durable_files,
+    kernel_records,
+    terminals,
+)
 
 # linux/timex.h: TIME_ERROR is the state of a clock that nobody keeps; struct timex has 208 bytes.
 _TIME_ERROR = 5
@@ -153,6 +159,12 @@ class System:
     def run(self, argv: Sequence[str], timeout: float) -> tuple[int, str]:
         """Run a program of the closed list; (exit status, output), 124 when it was cut."""
         return allowed_programs.run(argv, timeout)
+
+    def detached(self, work: Callable[[], Any], seconds: float, alone: str) -> Any:
+        """What ``work`` returns (JSON), done in a process that is left alone after ``seconds``:
+        ETIMEDOUT. EBUSY while one that was left alone still holds the file ``alone``.
+        """
+        return detached_work.run(work, seconds, self._at(alone))
 
     def nvml(self) -> Any:
         """The pynvml module (nvidia-ml-py), or None where it is not installed."""

@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Mapping
 
 from vgpumgr.hosts.facts.checked_helper import CheckedHelper
+from vgpumgr.hosts.facts.figure_facts import read_figures
 from vgpumgr.hosts.host_probe import HostProbe
 from vgpumgr.hosts.libvirt_look import LibvirtLike
 from vgpumgr.model.console_ticket import ConsoleKind
 from vgpumgr.model.errors import VgpumgrError
+from vgpumgr.model.gpu_figures import HostFigures
 from vgpumgr.model.host import HostFacts, Installed
 from vgpumgr.model.ports import Domains, Helper, Installation, Storage, Stream
 
@@ -78,6 +80,10 @@ class ReachedHost:
     def probe(self) -> HostFacts:
         """One helper call, and libvirt's lists where they may have changed."""
         return self._probe.read()
+
+    def figures(self) -> HostFigures:
+        """One helper call."""
+        return read_figures(self._helper.call("figures", {}), self._name)
 
     def close(self) -> None:
         """Drop the connections."""

@@ -32,6 +32,7 @@ VgpumgrError                1  failure
 │   │   └── Damaged         1  it, or a row of it, is not what was written
 │   ├── ClaimLost           1  another process may work on what this one had claimed
 │   └── Superseded          1  a host has heard from a later epoch of this ledger
+├── FiguresTooOld           1  hosts were not asked lately what their GPUs measure
 ├── TrailTampered           1  the audit trail is not what was sealed
 └── Interrupted           130
 """
@@ -308,6 +309,12 @@ class Superseded(LedgerError):
     """A host refuses us: it has heard from a later epoch, so the ledger here is an old one."""
 
     code = "ledger.superseded"
+
+
+class FiguresTooOld(VgpumgrError):
+    """Hosts were not asked lately what their GPUs measure."""
+
+    code = "busy.figures"
 
 
 class Interrupted(VgpumgrError):

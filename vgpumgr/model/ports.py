@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Ownership,
         VolumeFacts,
     )
+    from vgpumgr.model.gpu_figures import HostFigures
     from vgpumgr.model.host import HostFacts, HostRecord, Installed, Proof, StoragePool
 
 
@@ -250,6 +251,9 @@ class Host(Protocol):
 
     def probe(self) -> HostFacts:
         """Read everything once. HostUnreachable when nothing could be read at all."""
+
+    def figures(self) -> HostFigures:
+        """What its GPUs measure now, in one call of the helper."""
 
     def close(self) -> None:
         """Drop the connections."""

@@ -91,13 +91,15 @@ class VerbRefusals:
 class Faults:
     """What is wrong with one host now. Threads wait in it, one for each call that came in.
 
-    ``powered`` False: it is switched off, which ``clear`` does not change.
+    ``powered`` False: it is switched off, which ``clear`` does not change. ``driver_hangs``: who
+    asks NVIDIA's driver waits until ``clear``.
     """
 
     latency_s: float = 0.0
     hanging: bool = False
     unreachable: bool = False
     powered: bool = True
+    driver_hangs: bool = False
     refusals: dict[str, VerbRefusals] = field(default_factory=dict)
     lies: Lies = field(default_factory=Lies)
     _changed: threading.Condition = field(default_factory=threading.Condition)
@@ -112,6 +114,8 @@ class Faults:
                     self.hanging = True
                 case ["unreachable"]:
                     self.unreachable = True
+                case ["driver-hang"]:
+                    self.driver_hangs = True
                 case ["refuse", verb, name, count]:
                     self.refusals[verb] = VerbRefusals(_errno(name), count_of(count))
                 case ["lie", verb, path, text]:
@@ -138,6 +142,11 @@ class Faults:
                 next=f"vgpumgr sim inject {host} {'clear' if self.powered else 'on'}",
             )
 
+    def wait_for_driver(self) -> None:
+        """Wait as long as NVIDIA's driver lets a call wait."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self.driver_hangs)
+
     def refusal_of(self, verb: str) -> int:
         """The errno that this call of the verb fails with, or 0; counted down."""
         found = self.refusals.get(verb)
@@ -153,6 +162,7 @@ class Faults:
         found = [f"latency {self.latency_s:g}"] if self.latency_s else []
         found += ["hang"] if self.hanging else []
         found += ["unreachable"] if self.unreachable else []
+        found += ["driver-hang"] if self.driver_hangs else []
         found += [] if self.powered else ["off"]
         found += [
             f"refuse {verb} {errno.errorcode[each.number]} {each.count}"
@@ -163,6 +173,7 @@ class Faults:
 
     def _clear(self) -> None:
         self.latency_s, self.hanging, self.unreachable = 0.0, False, False
+        self.driver_hangs = False
         self.refusals.clear()
         self.lies.clear()
 

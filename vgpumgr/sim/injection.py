@@ -22,7 +22,6 @@ from vgpumgr.sim.linux.pci_function import WIDTH
 from vgpumgr.sim.machine.kernel import Kernel
 from vgpumgr.sim.nvidia.gpu_health import (
     FELL_OFF_THE_BUS,
-    HW_THERMAL,
     KINDS,
     Health,
     Recovery,
@@ -189,6 +188,10 @@ def clear_gpus(kernel: Kernel) -> None:
         gpu.health = Health(gpu.address)
         gpu.fail_next.clear()
         kernel.processes.stop(gpu.address)
+        activity = kernel.activities[gpu.address]
+        activity.busy = activity.hot = False
+        for vgpu in gpu.vgpus:
+            vgpu.unlicensed = False
 
 
 def gpu_words(kernel: Kernel) -> tuple[str, ...]:
@@ -209,7 +212,10 @@ def _inject_nvidia(kernel: Kernel, gpu: NvidiaGpu, fault: list[str]) -> None:
         case ["ecc"]:
             for each in _ECC_XIDS:
                 gpu.xid(each)
+            gpu.health.uncorrected += 1
             gpu.health.rows = RemappedRows(uncorrectable=1, pending=True)
+        case ["busy"] | ["hot"] | ["unlicensed"]:
+            _inject_activity(kernel, gpu, fault)
         case ["client", name]:
             kernel.processes.start(gpu.address, name)
         case ["fail", what, count] if what in KINDS:
@@ -238,8 +244,6 @@ def _read_from_now_on(health: Health, fault: list[str]) -> None:
             health.sram_exceeded = True
         case ["recovery", number]:
             health.recovery = _recovery(number)
-        case ["hot"]:
-            health.clock_reasons = HW_THERMAL
         case ["hidden"]:
             health.hidden = True
         case _:
@@ -251,6 +255,18 @@ def _recovery(number: str) -> Recovery:
         known = f"0 to {max(Recovery)}"
         raise UsageError(f"{number!r} is no recovery action of NVML", next=f"one of: {known}")
     return Recovery(int(number))
+
+
+def _inject_activity(kernel: Kernel, gpu: NvidiaGpu, fault: list[str]) -> None:
+    """What its figures show."""
+    match fault:
+        case ["busy"]:
+            kernel.activities[gpu.address].busy = True
+        case ["hot"]:
+            kernel.activities[gpu.address].hot = True
+        case ["unlicensed"]:
+            for each in gpu.vgpus:
+                each.unlicensed = True
 
 
 def _lose(kernel: Kernel, address: str) -> None:
@@ -275,6 +291,10 @@ def _words_of(kernel: Kernel, address: str) -> Iterator[str]:
     yield from ("remap-failed",) * gpu.health.rows.failure
     yield from _readings_words(gpu.health)
     yield from ("hidden",) * gpu.health.hidden
+    activity = kernel.activities[address]
+    yield from ("busy",) * activity.busy
+    yield from ("hot",) * activity.hot
+    yield from ("unlicensed",) * any(each.unlicensed for each in gpu.vgpus)
     yield from (f"client {name}" for name in sorted(gpu.clients))
     yield from kernel.failures.words(address)
     yield from (
@@ -288,7 +308,6 @@ def _readings_words(health: Health) -> Iterator[str]:
     yield from (f"retired {health.retired}",) * bool(health.retired)
     yield from ("sram",) * health.sram_exceeded
     yield from (f"recovery {int(health.recovery)}",) * (health.recovery and not health.xids)
-    yield from ("hot",) * (health.clock_reasons == HW_THERMAL)
 
 
 _ACS = "pcie_acs_override=downstream,multifunction"

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from vgpumgr.helper.allowed_programs import QEMU_IMG
 from vgpumgr.helper.system import System
+from vgpumgr.sim.host_faults import Faults
 from vgpumgr.sim.linux.file_tree import refusal
 from vgpumgr.sim.linux.machine_setup import USER
 from vgpumgr.sim.machine import host_programs
@@ -55,8 +56,11 @@ class SimSystem(System):
         qemu_img: Callable[[Sequence[str]], tuple[int, str]],
         consoles: Consoles,
         stamp: Stamp,
+        faults: Faults | None = None,
     ) -> None:
         super().__init__()
+        self._faults = faults or Faults()
+        self._left_alone = False
         self._kernel = kernel
         self._tree = kernel.tree
         self._read_head = read_head
@@ -150,8 +154,18 @@ class SimSystem(System):
             return self._qemu_img(argv[1:])
         return host_programs.run(self._kernel, argv)
 
+    def detached(self, work: Callable[[], Any], seconds: float, alone: str) -> Any:
+        """Here and now; a driver that hangs takes no time, but keeps what was left alone."""
+        if not self._faults.driver_hangs:
+            self._left_alone = False
+            return work()
+        number = errno.EBUSY if self._left_alone else errno.ETIMEDOUT
+        self._left_alone = True
+        raise OSError(number, f"no answer within {seconds:g} s")
+
     def nvml(self) -> Any:
-        """The real pynvml, over this host's library."""
+        """The real pynvml, over this host's library; while the driver hangs, who asks waits."""
+        self._faults.wait_for_driver()
         return library.nvml_module(self._kernel)
 
     def root(self) -> bool:

@@ -145,6 +145,8 @@ class SimulatedHost:
         """As the helper's, whose one argument leaves parts out of what is kept."""
         if asked.get("args", {}).keys() - {"known"} or asked.keys() - {"verb", "args"}:
             return handle(asked, self._system)
+        if self._kernel.nvidia:
+            self.faults.wait_for_driver()
         told = self._kept.whole(
             lambda: probe.whole(self._system),
             quiet=self._kernel.is_quiet(),
@@ -261,6 +263,7 @@ class SimulatedHost:
             QemuImg(storage, self._domains).run,
             consoles,
             files.stamp,
+            self.faults,
         )
         if self.host.kvm:
             # Done on a real host when the helper is installed.

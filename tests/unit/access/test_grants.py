@@ -59,6 +59,7 @@ host:read        vutoaA
 host:probe       ---o-A
 host:write       ---o-A
 host:program     -----A
+metrics:read     v--oaA
 layout:read      v--oaA
 layout:write     ---o-A
 operation:read   vutoaA

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,6 +58,7 @@ class FakeHost(System):
         self.images: dict[str, bytes] = {}
         self.locks = 0
         self.on_wait: Callable[[], None] = lambda: None
+        self.driver_hangs = 0  # errno of work that waits for NVIDIA's driver
         self.next_group = 100
         self.records: list[str] | OSError = []
 
@@ -93,6 +95,7 @@ class FakeHost(System):
         return real in self.files or real in self.hooks or any(True for _ in self._below(real))
 
     def kernel_log(self) -> Sequence[str]:
+        self._readable("/dev/kmsg")
         if isinstance(self.records, OSError):
             raise self.records
         return self.records
@@ -158,6 +161,12 @@ class FakeHost(System):
             raise FileNotFoundError(errno.ENOENT, "No such file or directory", argv[0])
         found = self.programs[key]
         return found if isinstance(found, tuple) else found(argv)
+
+    def detached(self, work: Callable[[], Any], seconds: float, alone: str) -> Any:
+        self._note("detached", alone)
+        if self.driver_hangs:
+            raise refusal(self.driver_hangs)
+        return json.loads(json.dumps(work()))
 
     def nvml(self) -> Any:
         return self.library

@@ -17,6 +17,8 @@ import yaml
 from vgpumgr import app
 from vgpumgr.app.bootstrap.playbook_run import AnsibleFolder
 from vgpumgr.app.bootstrap.variables import OF_THE_PLAYBOOK, PLAYBOOK, collection_folder
+from vgpumgr.helper.exporter import PORT, listen_address
+from vgpumgr.hosts.helper.helper_launch import LAUNCHER
 
 FOLDER = collection_folder()
 APP = Path(app.__file__).parent
@@ -96,6 +98,7 @@ def test_the_unit_comes_before_libvirt_and_never_stops_it() -> None:
     ("unit", "most"),
     [
         (FOLDER / "roles/boot_restore/files/vgpumgr-restore.service", 5.0),
+        (FOLDER / "roles/exporter/files/vgpumgr-exporter.service", 3.0),
         (APP / "vgpumgr-serve.service", 2.0),
         (APP.parent / "api" / "vgpumgr-api.service", 2.0),
     ],
@@ -120,6 +123,15 @@ def test_units_have_what_they_need_and_no_more(unit: Path, most: float) -> None:
     ).stderr
     lines = [line for line in wrong.splitlines() if "is not executable" not in line]
     assert lines == []
+
+
+def test_the_exporter_s_unit_starts_what_the_helper_takes() -> None:
+    unit = (FOLDER / "roles/exporter/files/vgpumgr-exporter.service").read_text()
+    assert f"ExecStart={LAUNCHER} --export $ARGUMENTS" in unit
+    assert "Restart=always" in unit, "it ends where another helper was installed"
+    assert "PrivateDevices=yes" not in unit and "ProtectKernelLogs=yes" not in unit
+    defaults = yaml.safe_load((FOLDER / "roles/exporter/defaults/main.yml").read_text())
+    assert listen_address(defaults["exporter_listen"]) == ("127.0.0.1", PORT)
 
 
 def test_the_restore_unit_keeps_what_restoring_needs() -> None:

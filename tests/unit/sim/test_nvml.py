@@ -72,7 +72,7 @@ def test_what_it_does_not_have_is_function_not_found(two_t4: Kernel) -> None:
     library = started(two_t4)
     handle = library.nvmlDeviceGetHandleByIndex(0)
     with pytest.raises(library.NVMLError_FunctionNotFound):
-        library.nvmlDeviceGetPowerUsage(handle)
+        library.nvmlDeviceGetFanSpeed(handle)
 
 
 def test_threads_ask_different_hosts_through_one_library() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 from vgpumgr.cli.output import Item, fields
 from vgpumgr.cli.views.ages import age
+from vgpumgr.cli.views.figure_views import gpu_now_text
 from vgpumgr.endpoints.gpu_items import GpuFabric, GpuItem, GpuType
-from vgpumgr.endpoints.gpus import OneGpu
+from vgpumgr.endpoints.gpus import OneGpu, ShownGpu
 from vgpumgr.endpoints.refusal_items import BACK_OFF
 from vgpumgr.model.formats import counted, format_mib
 from vgpumgr.model.gpu import GpuHealth, GpuState
@@ -122,7 +123,7 @@ def memory_text(item: Item) -> str:
     return format_mib(item["memory_mib"]) if item["memory_mib"] else ""
 
 
-def gpu_text(item: GpuItem) -> str:
+def gpu_text(item: ShownGpu) -> str:
     """A GPU for people."""
     return fields(
         [
@@ -141,6 +142,7 @@ def gpu_text(item: GpuItem) -> str:
             *refusal_lines(item),
             ("Health", ": ".join(filter(None, (item["health"], item["health_detail"])))),
             *evidence_lines(item),
+            ("Now", gpu_now_text(item["now"])),
             ("Seen", f"{age(item['observed_at'])} ago"),
             ("Slots", f"{item['units_used']} of {item['units']} in use"),
             *_partitioning(item),

@@ -7,6 +7,7 @@ from typing import Any
 
 from vgpumgr.cli.output import fields, table
 from vgpumgr.cli.views.ages import age
+from vgpumgr.cli.views.figure_views import pool_now_text
 from vgpumgr.endpoints.host_looks import UNREACHABLE
 from vgpumgr.endpoints.pool_items import (
     DesktopItem,
@@ -29,6 +30,7 @@ def pool_text(item: WholePool) -> str:
             ("Assignment", item["assignment"]),
             ("Size", f"min {item['min']}, spare {item['spare']}, max {item['max']}"),
             ("Desktops", counts_text(item)),
+            ("Now", pool_now_text(item["now"])),
             ("Names", item["names"]),
             ("Tenant", item["tenant"]),
             ("Users", ", ".join(item["users"])),

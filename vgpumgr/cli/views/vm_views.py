@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vgpumgr.cli.output import fields
 from vgpumgr.cli.views.ages import age
-from vgpumgr.endpoints.vm_items import UNKNOWN, VmItem, WaitingMove
+from vgpumgr.cli.views.figure_views import part_now_text
+from vgpumgr.endpoints.vm_items import UNKNOWN, VmGpu, VmItem, WaitingMove
 from vgpumgr.model.formats import format_mib
 
 
@@ -55,7 +56,7 @@ def vm_text(item: VmItem) -> str:
             ("Memory", format_mib(item["memory_mib"])),
             ("NUMA node", item["numa_node"]),
             ("Pinned CPUs", ",".join(map(str, item["cpus"]))),
-            *(("GPU", part_text(part)) for part in item["gpus"]),
+            *(line for part in item["gpus"] for line in _part_lines(part)),
             *(("Volume", f"{v['pool']}/{v['name']}") for v in item["volumes"]),
             ("Snapshots", ", ".join(item["snapshots"])),
             ("Labels", ", ".join(f"{k}={v}" for k, v in item["labels"].items())),
@@ -63,6 +64,12 @@ def vm_text(item: VmItem) -> str:
             ("Tenant", item["tenant"]),
         ]
     )
+
+
+def _part_lines(part: VmGpu) -> Iterator[tuple[str, str]]:
+    """What it is, and what it measures now."""
+    yield "GPU", part_text(part)
+    yield "Now", part_now_text(part.get("now"))
 
 
 def _move_text(move: WaitingMove) -> str:

@@ -58,6 +58,7 @@ class EventKind(StrEnum):
     BACKUP_MADE = "backup-made"
     BACKUP_FAILED = "backup-failed"
     BACKUP_OVERDUE = "backup-overdue"
+    TELEMETRY_FAILED = "telemetry-failed"
     WEBHOOK_FAILED = "webhook-failed"
     WEBHOOK_PAUSED = "webhook-paused"
     PURGED = "purged"

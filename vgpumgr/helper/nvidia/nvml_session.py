@@ -6,6 +6,7 @@ Every session is short: sriov-manage and a reset fail while any NVML client hold
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 from collections.abc import Iterator
 from typing import Any
@@ -55,6 +56,19 @@ class NvmlSession:
             return None
         self.code = 0
         return found
+
+    def ask_number(self, function: str, *given: Any) -> int | None:
+        """A number of 64 bits, by the library's own function of that C name."""
+        place = ctypes.c_ulonglong()
+        try:
+            code = self.library._nvmlGetFunctionPointer(function)(*given, ctypes.byref(place))
+        except self.library.NVMLError as error:
+            code = error.value
+        self.code = int(code)
+        if self.code:
+            self.codes.add(self.code)
+            return None
+        return int(place.value)
 
     def tell(self, message: str, function: str, *given: Any) -> Any:
         """As ``ask``; but None only where the driver has no such thing, else an error."""

@@ -126,7 +126,7 @@ def _kvm_probe(told: TypedAnswer) -> None:
     told.words("why")
 
 
-# A probe and an examination are checked as they are read; of other verbs no answer is used.
+# Probes, examinations and figures are checked as they are read; of other verbs no answer is used.
 _CHECKS: Mapping[str, Callable[[TypedAnswer], None]] = {
     "version": _version,
     "claims": _claims,

@@ -53,7 +53,7 @@ CHANGES = frozenset(
     }
 )
 # What is worth doing without root, too: each answer names the parts that it could not read.
-AS_WE_ARE = frozenset({"probe", "examine"})
+AS_WE_ARE = frozenset({"probe", "examine", "figures"})
 # The verdict of a KVM trial is written down on the host.
 LEAVES_TRACES = CHANGES | {"kvm_probe"}
 # Deadlines of verbs that take longer than an ordinary one, in seconds.
@@ -73,6 +73,9 @@ LONG_S = {
     "vgpu_release": 60.0,
 }
 
+
+# Deadlines of verbs that are to be short, in seconds.
+SHORT_S = {"figures": 20.0}
 
 _KINDS: dict[str, type[VgpumgrError]] = {
     "bad-argument": HostRefused,
@@ -242,6 +245,7 @@ class HelperCall:
 
     def _answer(self, verb: str, launch: HelperLaunch, request: bytes) -> dict[str, object]:
         timeout_s = max(self._timeout_s, LONG_S.get(verb, 0.0))
+        timeout_s = min(timeout_s, SHORT_S.get(verb, timeout_s))
         try:
             ended = self._runner.run(launch.argv, launch.prefix + request, timeout_s)
         except CallCut as cut:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 
 from vgpumgr import catalog
+from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.errors import HostRefused, InUse, NotFound
 from vgpumgr.model.formats import PciAddress
 from vgpumgr.model.host import MachineFeature
@@ -38,14 +39,15 @@ def libvirt_knows_variants(version: str) -> bool:
     )
 
 
-def start_vgpus(kernel: Kernel, devices: Sequence[str], vm: str) -> None:
-    """The vGPUs among the devices begin to run, all of them or none: HostRefused."""
+def start_vgpus(kernel: Kernel, domain: DomainFacts) -> None:
+    """The vGPUs among its devices begin to run, all of them or none: HostRefused."""
+    devices, vm = domain.devices, domain.name
     begun: list[str] = []
     groups = list(_by_gpu(kernel, devices))
     _check_together(kernel, vm, groups)
     for gpu, carriers in groups:
         try:
-            gpu.start_vm(carriers, vm)
+            gpu.start_vm(carriers, vm, domain.uuid)
         except OSError as error:
             stop_vgpus(kernel, begun)
             raise _refused(kernel, vm, carriers[0], error) from error
@@ -122,7 +124,7 @@ def admit(
         start.check_device(device)
     start.take_memory()
     try:
-        start_vgpus(kernel, needs.facts.devices, needs.facts.name)
+        start_vgpus(kernel, needs.facts)
     except HostRefused:
         kernel.memory.give_back(needs.facts.name)
         raise

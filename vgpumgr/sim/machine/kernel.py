@@ -39,6 +39,8 @@ from vgpumgr.sim.linux.numa_memory import Memory
 from vgpumgr.sim.linux.pci_bus import Driver, IommuGroups, PciBus
 from vgpumgr.sim.linux.pci_function import Function
 from vgpumgr.sim.linux.sriov_capability import Sriov
+from vgpumgr.sim.machine.pcie_links import show_link
+from vgpumgr.sim.nvidia.gpu_activity import GpuActivity
 from vgpumgr.sim.nvidia.gpu_health import Failures
 from vgpumgr.sim.nvidia.nvidia_gpu import NvidiaGpu
 
@@ -71,6 +73,10 @@ class KernelLog:
         self._booted = clock.now()
         self._taken = [0] * len(logs)
         self._records: list[str] = []
+
+    def uptime(self) -> float:
+        """Seconds since the boot."""
+        return self._clock.now() - self._booted
 
     def records(self) -> list[str]:
         """As ``/dev/kmsg`` gives them: priority, sequence number, microseconds, flags; text."""
@@ -212,6 +218,9 @@ class Kernel:
         self.gpus = hardware(host).gpus
         self.nvidia = nvidia_gpus(host, self.gpus, durable)
         self.unlisted = unlisted_gpus(host, self.gpus, durable)
+        self.activities = {
+            address: GpuActivity(gpu, self.clock.now) for address, gpu in self.nvidia.items()
+        }
         self.sriov: dict[str, Sriov] = {}
         self.processes = Processes(self.tree, self.nvidia)
         self.log = KernelLog([gpu.log for gpu in self.nvidia.values()], self.clock)
@@ -306,6 +315,7 @@ class Kernel:
         tree.text("/sys/devices/system/cpu/online", cpus)
         tree.text("/sys/devices/system/cpu/possible", cpus)
         tree.file("/proc/cpuinfo", self._cpuinfo)
+        tree.file("/proc/uptime", lambda: f"{self.log.uptime():.2f} 0.00\n")
         tree.text("/proc/sys/kernel/random/boot_id", f"{uuid.uuid4()}\n")
         tree.text("/proc/sys/kernel/osrelease", f"{host.versions.kernel}\n")
         tree.text("/proc/sys/kernel/hostname", f"{host.name}\n")
@@ -347,6 +357,7 @@ class Kernel:
     def _plug_gpu(self, gpu: Gpu) -> None:
         for function in pci_functions(gpu, self.groups, iommu=self.host.iommu):
             self.pci.add(function)
+        show_link(self.tree, self.pci.functions[gpu.address], self.activities.get(gpu.address))
         if gpu.board.sriov_total:
             pf = self.pci.functions[gpu.address]
             sriov = Sriov(pf, gpu.board, self.tree, self.groups, self.pci, self.in_use)

@@ -44,7 +44,6 @@ class Ecc:
 
 
 FELL_OFF_THE_BUS = 79
-HW_THERMAL = 0x40
 ROW_REMAP_RECORDED = 63
 _WORDS = {FELL_OFF_THE_BUS: "GPU has fallen off the bus."}
 
@@ -78,7 +77,7 @@ class RemappedRows:
 
 @dataclass(slots=True)
 class Health:
-    """``xids`` are all since boot, oldest first. ``clock_reasons`` is NVML's mask (1: idle).
+    """``xids`` are all since boot, oldest first.
 
     ``uncorrected`` memory errors are counted since the last reset, ``retired`` pages of memory for
     good (boards before Ampere); ``sram_exceeded``: more errors of the SRAM than NVIDIA allows.
@@ -91,7 +90,6 @@ class Health:
     recovery: Recovery = Recovery.NONE
     xids: list[int] = field(default_factory=list)
     rows: RemappedRows = field(default_factory=RemappedRows)
-    clock_reasons: int = 0x1
     uncorrected: int = 0
     retired: int = 0
     sram_exceeded: bool = False

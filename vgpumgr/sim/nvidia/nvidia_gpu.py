@@ -163,10 +163,13 @@ class NvidiaGpu:
         self._check_there()
         self._vgpus.place(carrier, placement_id)
 
-    def start_vm(self, carriers: Sequence[str], vm: str) -> None:
-        """A domain with these vGPUs starts; OSError where a fixed placement is not possible."""
+    def start_vm(self, carriers: Sequence[str], vm: str, vm_id: str = "") -> None:
+        """A domain with these vGPUs starts; OSError where a fixed placement is not possible.
+
+        ``vm_id`` is its UUID; its name where none is given.
+        """
         self._check_there()
-        self._vgpus.start(carriers, vm)
+        self._vgpus.start(carriers, vm, vm_id or vm)
 
     def stop_vm(self, carriers: Sequence[str]) -> None:
         """The domain is gone; its vGPUs stay."""

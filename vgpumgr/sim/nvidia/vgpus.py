@@ -26,7 +26,8 @@ class Vgpu:
     ``instance_id`` is its GPU instance, None for a time-sliced one; ``placement_id`` None where
     the driver has no ids for it. ``uuid`` is NVML's, not the mdev's; ``handle`` is NVML's number
     of it; ``vm`` is empty until a domain with it runs. ``params`` are ``vgpu_params`` as they are
-    read at the next start of the VM.
+    read at the next start of the VM. ``vm_id`` is that domain's UUID. ``unlicensed``: its guest
+    has found no licence.
     """
 
     carrier: str
@@ -37,6 +38,8 @@ class Vgpu:
     uuid: str = field(default_factory=lambda: str(uuid.uuid4()))
     params: dict[str, str] = field(default_factory=dict)
     vm: str = ""
+    vm_id: str = ""
+    unlicensed: bool = False
 
     @property
     def type_id(self) -> int:
@@ -267,7 +270,7 @@ class Vgpus:
             raise refusal(errno.EBUSY)
         vgpu.placement_id = placement_id
 
-    def start(self, carriers: Sequence[str], vm: str) -> None:
+    def start(self, carriers: Sequence[str], vm: str, vm_id: str) -> None:
         """A placement fixed in the parameters is taken now (EINVAL, EBUSY where it cannot be).
 
         ENODEV: no vGPU there; EBUSY: another VM has it.
@@ -281,7 +284,8 @@ class Vgpus:
             if _FIXED_PLACEMENT in vgpu.params:
                 self.place(carrier, _number(vgpu.params[_FIXED_PLACEMENT]))
         for carrier in carriers:
-            self._by_carrier[carrier].vm = vm
+            vgpu = self._by_carrier[carrier]
+            vgpu.vm, vgpu.vm_id, vgpu.unlicensed = vm, vm_id, False
 
     def stop(self, carriers: Sequence[str]) -> None:
         """The VM is gone, the vGPUs stay."""

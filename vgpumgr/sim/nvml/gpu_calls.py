@@ -19,7 +19,7 @@ from vgpumgr.sim.nvml.c_arguments import (
     put_handle,
     put_text,
 )
-from vgpumgr.sim.nvml.handles import HOST, bus, gpu, gpus
+from vgpumgr.sim.nvml.handles import HOST, bus, compute, gpu, gpus, is_mig_device
 
 _MIB = 1 << 20
 
@@ -98,9 +98,21 @@ def _memory(handle: Any, memory: Any) -> None:
     """A vGPU takes frame buffer when its VM runs, not when it is made."""
     asked = gpu(handle)
     found = place(memory)
+    if is_mig_device(handle):
+        _instance_memory(handle, found)
+        return
     found.total = asked.board.memory_mib * _MIB
     running = sum(each.type.fb_mib for each in asked.vgpus if each.vm)
     found.used = min(found.total, running * _MIB)
+    found.free = found.total - found.used
+
+
+def _instance_memory(handle: Any, found: Any) -> None:
+    """Of a MIG device: the memory of its GPU instance."""
+    owner, inside, _ = compute(handle)
+    whole = inside.profile.memory_mib or owner.board.memory_mib * inside.profile.size // 8
+    guests = [each for each in owner.vgpus if each.vm and each.instance_id == inside.id]
+    found.total, found.used = whole * _MIB, sum(each.type.fb_mib for each in guests) * _MIB
     found.free = found.total - found.used
 
 
@@ -178,8 +190,6 @@ FABRIC_FUNCTIONS: dict[str, Callable[..., None]] = {
 }
 
 
-# Of the PCIe link, in use and at most: faults of the simulation are of its width.
-_GENERATION = 4
 _BEFORE_ROW_REMAPPING = frozenset({"maxwell", "pascal", "volta", "turing"})
 _BEFORE_PAGE_RETIREMENT = frozenset({"maxwell"})
 
@@ -222,38 +232,6 @@ def _retired_pages_pending(handle: Any, pending: Any) -> None:
     put(pending, int(asked.health.rows.pending))
 
 
-def _clock_reasons(handle: Any, reasons: Any) -> None:
-    put(reasons, gpu(handle).health.clock_reasons)
-
-
-def _field_values(handle: Any, count: Any, values: Any) -> None:
-    """Each field has a return code of its own."""
-    known = _fields_of(gpu(handle))
-    array = place(values)
-    for index in range(number(count)):
-        field = array[index]
-        told = known.get(field.fieldId)
-        if told is None:
-            field.nvmlReturn = pynvml.NVML_ERROR_NOT_SUPPORTED
-            continue
-        field.valueType = pynvml.NVML_VALUE_TYPE_UNSIGNED_INT
-        field.nvmlReturn = pynvml.NVML_SUCCESS
-        field.value.uiVal = told
-
-
-def _fields_of(asked: NvidiaGpu) -> dict[int, int | None]:
-    """None where the board has no such thing."""
-    retires = asked.model.arch in _BEFORE_ROW_REMAPPING - _BEFORE_PAGE_RETIREMENT
-    return {
-        pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION: int(asked.health.recovery),
-        pynvml.NVML_FI_DEV_ECC_DBE_VOL_TOTAL: asked.health.uncorrected
-        if asked.ecc.enabled
-        else None,
-        pynvml.NVML_FI_DEV_RETIRED_SBE: 0 if retires else None,
-        pynvml.NVML_FI_DEV_RETIRED_DBE: asked.health.retired if retires else None,
-    }
-
-
 def _sram_status(handle: Any, status: Any) -> None:
     asked = gpu(handle)
     if asked.model.arch in _BEFORE_ROW_REMAPPING or not asked.ecc.enabled:
@@ -261,21 +239,12 @@ def _sram_status(handle: Any, status: Any) -> None:
     place(status).bThresholdExceeded = int(asked.health.sram_exceeded)
 
 
-def _generation(handle: Any, generation: Any) -> None:
-    gpu(handle)
-    put(generation, _GENERATION)
-
-
 HEALTH_FUNCTIONS: dict[str, Callable[..., None]] = {
     "nvmlDeviceGetEccMode": _ecc_mode,
     "nvmlDeviceSetEccMode": _set_ecc_mode,
     "nvmlDeviceGetRemappedRows": _remapped_rows,
     "nvmlDeviceGetRetiredPagesPendingStatus": _retired_pages_pending,
-    "nvmlDeviceGetCurrentClocksEventReasons": _clock_reasons,
-    "nvmlDeviceGetFieldValues": _field_values,
     "nvmlDeviceGetSramEccErrorStatus": _sram_status,
-    "nvmlDeviceGetCurrPcieLinkGeneration": _generation,
-    "nvmlDeviceGetMaxPcieLinkGeneration": _generation,
 }
 
 

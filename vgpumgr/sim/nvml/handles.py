@@ -15,6 +15,7 @@ import pynvml
 
 from vgpumgr.catalog import VgpuType
 from vgpumgr.sim.machine.kernel import Kernel
+from vgpumgr.sim.nvidia.gpu_activity import GpuActivity
 from vgpumgr.sim.nvidia.mig_grid import SimComputeInstance, SimGpuInstance
 from vgpumgr.sim.nvidia.nvidia_gpu import NvidiaGpu
 from vgpumgr.sim.nvidia.vgpus import Vgpu
@@ -47,6 +48,17 @@ def gpu(handle: Any) -> NvidiaGpu:
     return found
 
 
+def activity(handle: Any) -> GpuActivity:
+    """What the GPU of a handle does; GPU_IS_LOST when it is gone."""
+    return HOST.get().activities[gpu(handle).address]
+
+
+def driver_branch() -> int:
+    """550 of 550.54.16."""
+    major = HOST.get().host.versions.driver.partition(".")[0]
+    return int(major) if major.isdigit() else 0
+
+
 def instance_handle(gpu: NvidiaGpu, instance: SimGpuInstance) -> int:
     """The handle of a GPU instance."""
     return bus(gpu) | instance.id + 1 << 8
@@ -61,6 +73,11 @@ def instance(handle: Any) -> tuple[NvidiaGpu, SimGpuInstance]:
 def compute_handle(gpu: NvidiaGpu, instance: SimGpuInstance, compute: SimComputeInstance) -> int:
     """The handle of a compute instance."""
     return instance_handle(gpu, instance) | compute.id + 1 << 16
+
+
+def is_mig_device(handle: Any) -> bool:
+    """Is it a compute instance's handle, and none of a whole GPU?"""
+    return bool(number(handle) >> 16 & 0xFF)
 
 
 def compute(handle: Any) -> tuple[NvidiaGpu, SimGpuInstance, SimComputeInstance]:

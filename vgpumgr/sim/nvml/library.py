@@ -15,7 +15,7 @@ import pynvml
 
 from vgpumgr.sim.machine.kernel import Kernel
 from vgpumgr.sim.nvidia.rm_status import RmRefusal
-from vgpumgr.sim.nvml import gpu_calls, mig_calls, vgpu_calls
+from vgpumgr.sim.nvml import field_values, figure_calls, gpu_calls, mig_calls, vgpu_calls
 from vgpumgr.sim.nvml.c_arguments import Failed
 from vgpumgr.sim.nvml.handles import HOST, check_transient
 
@@ -30,6 +30,10 @@ _FUNCTIONS: Mapping[str, Callable[..., None]] = {
     **vgpu_calls.VGPU_FUNCTIONS,
     **vgpu_calls.SHARING_FUNCTIONS,
     **gpu_calls.EVENT_FUNCTIONS,
+    **field_values.FIELD_FIGURES,
+    **figure_calls.DEVICE_FIGURES,
+    **figure_calls.VGPU_FIGURES,
+    **figure_calls.INSTANCE_FIGURES,
 }
 
 

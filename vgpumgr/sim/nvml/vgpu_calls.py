@@ -21,7 +21,15 @@ from vgpumgr.sim.nvml.c_arguments import (
     put_list,
     put_text,
 )
-from vgpumgr.sim.nvml.handles import active_vgpu, gpu, gpus, type_of, vgpu_number, vgpu_type
+from vgpumgr.sim.nvml.handles import (
+    HOST,
+    active_vgpu,
+    gpu,
+    gpus,
+    type_of,
+    vgpu_number,
+    vgpu_type,
+)
 
 _MIB = 1 << 20
 _CLASSES = {"A": "NVS", "B": "NVS", "C": "Compute", "Q": "Quadro"}
@@ -137,7 +145,7 @@ def _virtualization_mode(handle: Any, mode: Any) -> None:
 
 
 def _vm_id(vgpu: Any, buffer: Any, length: Any, kind: Any) -> None:
-    put_text(buffer, length, active_vgpu(vgpu)[1].vm)
+    put_text(buffer, length, active_vgpu(vgpu)[1].vm_id)
     put(kind, pynvml.NVML_VGPU_VM_ID_UUID)
 
 
@@ -158,8 +166,10 @@ def _type(vgpu: Any, type_id: Any) -> None:
 
 
 def _fb_usage(vgpu: Any, usage: Any) -> None:
-    """Bytes."""
-    put(usage, active_vgpu(vgpu)[1].type.fb_mib << 20)
+    """Bytes that the guest uses: the vGPU itself takes all of its size."""
+    owner, asked = active_vgpu(vgpu)
+    load = HOST.get().activities[owner.address].load(asked)
+    put(usage, int(load.framebuffer * (asked.type.fb_mib << 20)))
 
 
 def _instance_id(vgpu: Any, instance_id: Any) -> None:

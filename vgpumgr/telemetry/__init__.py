@@ -1,0 +1,1 @@
+"""Series of metrics: what hosts measure, joined with what the ledger knows of it."""

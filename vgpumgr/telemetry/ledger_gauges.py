@@ -1,0 +1,105 @@
+"""The series that the ledger tells by itself: hosts, racks, pools, allocations, drivers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from vgpumgr.helper.series_text import label_text
+from vgpumgr.model.desktop import DesktopRecord, DesktopState, PoolRecord
+from vgpumgr.model.host_sample import HostSample
+from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.telemetry.exposition import Exposition
+from vgpumgr.telemetry.fleet_frame import GpuFrame, HostFrame
+
+_MILLI = 1000
+
+
+def add_hosts(
+    out: Exposition, hosts: Iterable[HostFrame], samples: Mapping[str, HostSample], now: float
+) -> None:
+    """How each host answered. One that is at rest is not asked, and has none of these."""
+    for host in hosts:
+        sample = samples.get(host.record.name)
+        if sample is not None:
+            out.add("vgpumgr_host_up", host.labels, int(sample.figures is not None))
+            out.add("vgpumgr_host_probe_duration_seconds", host.labels, round(sample.took_s, 4))
+            out.add("vgpumgr_host_probe_hung", host.labels, int(sample.hung))
+        seen = host.record.observed_at
+        if seen is not None and not host.record.at_rest:
+            age = max(0.0, round(now - seen, 3))
+            out.add("vgpumgr_host_probe_age_seconds", host.labels, age)
+        _add_driver(out, host, sample)
+
+
+def _add_driver(out: Exposition, host: HostFrame, sample: HostSample | None) -> None:
+    told = sample.figures.driver if sample is not None and sample.figures is not None else None
+    facts = host.record.facts
+    driver = told or (facts.versions.driver if facts is not None else "")
+    if driver and facts is not None:
+        labels = {
+            "driver": driver,
+            "branch": f"R{driver.partition('.')[0]}",
+            "kernel": facts.versions.kernel,
+            "lock": "",
+        }
+        out.add("vgpumgr_host_driver_info", f"{host.labels},{label_text(labels)}", 1)
+
+
+def add_racks(
+    out: Exposition, hosts: Iterable[HostFrame], samples: Mapping[str, HostSample]
+) -> None:
+    """The power of each rack whose every measured GPU is counted, and its GPUs that are capped."""
+    watts: Counter[str] = Counter()
+    capped: Counter[str] = Counter()
+    for host in hosts:
+        sample = samples.get(host.record.name)
+        if not host.rack or sample is None or sample.figures is None:
+            continue
+        for gpu in sample.figures.gpus:
+            figures = gpu.figures
+            watts[host.rack] += figures.get("power_mw", 0)
+            limit, default = figures.get("limit_enforced_mw"), figures.get("limit_default_mw")
+            capped[host.rack] += limit is not None and default is not None and limit < default
+    for rack in sorted(watts):
+        labels = label_text({"rack": rack})
+        out.add("vgpumgr_rack_power_watts", labels, watts[rack] / _MILLI)
+        out.add("vgpumgr_power_capped_gpus", labels, capped[rack])
+
+
+def add_pools(
+    out: Exposition, pools: Sequence[PoolRecord], desktops: Iterable[DesktopRecord]
+) -> None:
+    """Desktops by state: a state that none is in has 0."""
+    counts = Counter((row.pool, row.desktop.state) for row in desktops)
+    for pool in pools:
+        for state in DesktopState:
+            labels = label_text({"pool": pool.name, "state": str(state)})
+            out.add("vgpumgr_pool_desktops", labels, counts[pool.id, state])
+
+
+def allocation_counts(
+    allocations: Iterable[Allocation], vms: Iterable[VmRecord]
+) -> Sequence[tuple[str, int]]:
+    """How many there are of each kind, by the text of their labels."""
+    tenants = {vm.id: vm.spec.tenant for vm in vms}
+    counts = Counter(
+        (tenants.get(each.vm_id, ""), each.framework, each.profile, str(each.state))
+        for each in allocations
+    )
+    names = ("tenant", "framework", "profile", "state")
+    return [
+        (label_text(dict(zip(names, kind, strict=True))), count)
+        for kind, count in sorted(counts.items())
+    ]
+
+
+def add_allocations(out: Exposition, counts: Iterable[tuple[str, int]]) -> None:
+    """Their series."""
+    for labels, count in counts:
+        out.add("vgpumgr_allocations", labels, count)
+
+
+def fraction_of(gpu: GpuFrame, held: Allocation) -> float:
+    """The share of a GPU that an allocation takes."""
+    return min(1.0, len(held.slots) / max(1, gpu.record.units))

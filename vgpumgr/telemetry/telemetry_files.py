@@ -1,0 +1,101 @@
+"""The newest figures as files: what the API and commands of the same machine read.
+
+One process writes them at a time; who reads finds a whole one, and sees its age.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from vgpumgr.model.codec import dump, from_plain
+from vgpumgr.model.host_sample import FleetSample
+from vgpumgr.telemetry.telemetry_round import RoundResult
+
+SAMPLE, SERIES, LOCK = "figures.json", "metrics.txt", "lock"
+# Figures of that many rounds ago are no figures of now; what a round takes comes on top.
+_ROUNDS, _ROUND_S = 3, 30.0
+_MOST_BYTES = 256 << 20
+
+
+def longest_s(interval_s: float) -> float:
+    """The age in seconds up to which figures count."""
+    return _ROUNDS * interval_s + _ROUND_S
+
+
+class TelemetryFiles:
+    """The files in one folder; a folder that is not there has none."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._seen: tuple[tuple[int, int], FleetSample] | None = None
+
+    @contextmanager
+    def owned(self) -> Iterator[bool]:
+        """Whether this process is the one that writes them, as long as the block lasts."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        handle = os.open(self._folder / LOCK, flags, 0o600)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
+        finally:
+            os.close(handle)
+
+    def write(self, result: RoundResult) -> None:
+        """Replace both files; OSError where they cannot be written."""
+        self._replace(SERIES, result.text.encode())
+        self._replace(SAMPLE, dump(result.sample).encode("ascii"))
+
+    def sample(self, now: float) -> FleetSample | None:
+        """The newest figures; None where there are none of now (Unix seconds)."""
+        found = self._read_sample()
+        if found is None or now - found.at > longest_s(found.interval_s):
+            return None
+        return found
+
+    def series(self, now: float, interval_s: float) -> bytes | None:
+        """The newest exposition; None where there is none of now."""
+        path = self._folder / SERIES
+        try:
+            if now - path.stat().st_mtime > longest_s(interval_s):
+                return None
+            return path.read_bytes()
+        except OSError:
+            return None
+
+    def _read_sample(self) -> FleetSample | None:
+        """Read once for each time that it was written."""
+        path = self._folder / SAMPLE
+        try:
+            status = path.stat()
+            mark = (status.st_ino, status.st_mtime_ns)
+            if self._seen is None or self._seen[0] != mark:
+                if status.st_size > _MOST_BYTES:
+                    return None
+                found = from_plain(FleetSample, json.loads(path.read_bytes()))
+                self._seen = (mark, found)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        return self._seen[1]
+
+    def _replace(self, name: str, data: bytes) -> None:
+        draft = self._folder / f".{name}.{secrets.token_hex(8)}"
+        try:
+            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            draft.replace(self._folder / name)
+        except OSError:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise

@@ -1,0 +1,132 @@
+"""One round of telemetry: hosts are asked, what they measure is joined with the ledger, and all of
+it becomes the text that Prometheus reads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vgpumgr.engine.inventory.ledger_view import read_view
+from vgpumgr.engine.operations.engine_context import EngineContext
+from vgpumgr.model.desktop import DesktopRecord, PoolRecord
+from vgpumgr.model.host_sample import FleetSample, HostSample
+from vgpumgr.model.ports import HostExecutor
+from vgpumgr.telemetry import ledger_gauges
+from vgpumgr.telemetry.exposition import Exposition
+from vgpumgr.telemetry.figure_sampler import FigureSampler
+from vgpumgr.telemetry.fleet_frame import HostFrame, frames
+from vgpumgr.telemetry.measured_series import MeasuredSeries
+from vgpumgr.telemetry.room_gauges import RoomGauges
+from vgpumgr.telemetry.running_totals import HeldShares, RunningTotals, held_shares
+
+_HISTORY_S = 30 * 86_400.0
+# Operations that ended while the round before looked are seen by the next.
+_OVERLAP_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelemetryOptions:
+    """``interval_s`` between two rounds; ``details``: all series that hosts can tell; ``users``:
+    the owners of dedicated desktops are named in labels.
+    """
+
+    interval_s: float = 15.0
+    details: bool = False
+    users: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """What one version of the ledger says."""
+
+    version: Any
+    pools: tuple[PoolRecord, ...]
+    desktops: tuple[DesktopRecord, ...]
+    hosts: tuple[HostFrame, ...]
+    held: HeldShares
+    allocations: Sequence[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundResult:
+    """``text`` is the exposition, ``series`` how many it has."""
+
+    sample: FleetSample
+    text: str
+    series: int
+
+
+class TelemetryRound:
+    """Takes rounds for one engine, and remembers what did not change."""
+
+    def __init__(
+        self, context: EngineContext, lanes: HostExecutor, options: TelemetryOptions
+    ) -> None:
+        self._context = context
+        self._options = options
+        self._sampler = FigureSampler(context.hosts, lanes, context.clock.now)
+        self._rooms = RoomGauges(context, context.clock.monotonic)
+        self._measured = MeasuredSeries(details=options.details)
+        self._totals = RunningTotals()
+        self._known: Readings | None = None
+        self._since: float | None = None
+
+    def take(self) -> RoundResult:
+        """Ask, join, write."""
+        began = time.monotonic()
+        now = self._context.clock.now()
+        samples = self._sampler.read(self._context.ledger.hosts())
+        sample = FleetSample(
+            at=now, interval_s=self._options.interval_s, hosts=tuple(samples.values())
+        )
+        out = self.written(samples, self._context.clock.now())
+        out.add("vgpumgr_telemetry_sampled_timestamp_seconds", "", round(now, 3))
+        took_s = round(time.monotonic() - began, 4)
+        out.add("vgpumgr_telemetry_sample_duration_seconds", "", took_s)
+        out.add("vgpumgr_telemetry_series", "", out.series + 1)
+        return RoundResult(sample=sample, text=out.text(), series=out.series)
+
+    def written(self, samples: Mapping[str, HostSample], now: float) -> Exposition:
+        """All series of these samples, at ``now`` (Unix seconds)."""
+        known = self._readings()
+        out = Exposition()
+        self._measured.add(out, known.hosts, samples)
+        ledger_gauges.add_hosts(out, known.hosts, samples, now)
+        ledger_gauges.add_racks(out, known.hosts, samples)
+        ledger_gauges.add_pools(out, known.pools, known.desktops)
+        ledger_gauges.add_allocations(out, known.allocations)
+        self._rooms.add(out, known.hosts, known.version)
+        self._count(known, now)
+        self._totals.add(out)
+        return out
+
+    def _readings(self) -> Readings:
+        """As long as nothing is committed, it is what it was."""
+        ledger = self._context.ledger
+        version = ledger.version()
+        if self._known is None or self._known.version != version:
+            view, pools, desktops = read_view(ledger), ledger.pools(), ledger.desktops()
+            hosts = frames(view, pools, desktops, users=self._options.users)
+            rows = {row.vm_id: row for row in desktops if row.vm_id}
+            names = {pool.id: pool.name for pool in pools}
+            self._known = Readings(
+                version=version,
+                pools=pools,
+                desktops=desktops,
+                hosts=hosts,
+                held=held_shares(hosts, {vm.id: vm for vm in view.vms}, rows, names),
+                allocations=ledger_gauges.allocation_counts(view.allocations, view.vms),
+            )
+        return self._known
+
+    def _count(self, known: Readings, now: float) -> None:
+        self._totals.count_time(known.held, now)
+        ledger = self._context.ledger
+        if self._since is None:
+            self._totals.pass_over(ledger.operations(since=now - _HISTORY_S))
+        else:
+            self._totals.count_operations(ledger.operations(since=self._since - _OVERLAP_S))
+        self._since = now

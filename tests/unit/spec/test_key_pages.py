@@ -81,7 +81,7 @@ def keys_of(
 def test_every_key_has_a_sentence(kind: str) -> None:
     for name, model in models(kind).items():
         told = KEYS.get(name, {})
-        assert set(told) == set(model["properties"]), f"{name}: vgpumgr/spec/document_schema.py"
+        assert set(told) == set(model["properties"]), f"{name}: vgpumgr/spec/*_key_descriptions.py"
         for key, part in model["properties"].items():
             assert part["description"] == told[key].sentence
             assert told[key].sentence.endswith("."), f"{name}.{key} needs a sentence"

@@ -1,0 +1,273 @@
+"""The meaning of each key of VMs, and of what VMs and desktops have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vgpumgr.spec.fields import Key
+
+VERSION = Key("The version of the format.", "apiVersion: vgpumgr/v1")
+
+MACHINE = {
+    "vcpus": Key("The number of vCPUs.", "vcpus: 8", "vCPUs"),
+    "memory": Key("The memory of the VM.", "memory: 16GiB"),
+    "networks": Key(
+        "The VM's NICs, each on a bridge or on a libvirt network.", "networks: [{bridge: br0}]"
+    ),
+    "cloud_init": Key(
+        "A NoCloud seed, made for each VM and attached as a disk.",
+        'cloud_init: {user_data: "#cloud-config\\n"}',
+    ),
+    "firmware": Key("The firmware that boots the VM.", "firmware: bios"),
+    "display": Key("A screen shown by the first vGPU, for `vm connect`.", "display: true"),
+    "console": Key(
+        "An emulated screen for `vm connect`, where no vGPU shows one.", "console: true"
+    ),
+    "agent": Key("A channel for `qemu-guest-agent`, which the image must contain.", "agent: true"),
+    "audio": Key("A sound card, which a viewer of the VM's screen can play.", "audio: true"),
+    "tpm": Key("An emulated TPM 2.0; its state stays with the VM.", "tpm: true"),
+    "secure_boot": Key(
+        "A firmware that starts signed systems alone; a VM cannot change it later.",
+        "secure_boot: true",
+    ),
+    "cpu_model": Key(
+        "The CPU that the guest sees: `host-passthrough`, `host-model`, or a model of libvirt's.",
+        "cpu_model: EPYC-Milan",
+    ),
+    "cpu_shares": Key(
+        "The VM's weight where VMs want more CPU than there is; libvirt's default is 1024 or 100.",
+        "cpu_shares: 2048",
+        "shares",
+    ),
+    "affinity": Key(
+        "The hosts that the VM may run on, and the VMs that share them.",
+        "affinity: {hosts: [gpu-a, gpu-b]}",
+    ),
+    "policy": Key(
+        "The order in which GPUs that fit are preferred; left out, the setting `policy` applies.",
+        "policy: depth-first",
+    ),
+    "labels": Key(
+        "Labels of the VM, for `-l` and for the affinity of other VMs.", "labels: {team: design}"
+    ),
+    "tenant": Key("The tenant whose quota the VM counts against.", "tenant: research"),
+    "flavour": Key(
+        "The flavour that says vcpus, memory, gpus and disks where the file does not.",
+        "flavour: small",
+    ),
+}
+
+_VM = {
+    "apiVersion": VERSION,
+    "kind": Key("The kind of the document.", "kind: VM"),
+    "name": Key(
+        "The VM's name: at most 63 small letters, digits and hyphens.", "name: workstation"
+    ),
+    **MACHINE,
+    "gpus": Key(
+        "The GPU parts of the VM; an empty list is a VM without a GPU.",
+        "gpus: [{profile: A40-8Q}]",
+    ),
+    "disks": Key("The VM's disks, in the order of their device names.", "disks: [{size: 20GiB}]"),
+    "replicas": Key(
+        "The number of identical VMs, named NAME-01, NAME-02 and so on.", "replicas: 40", "VMs"
+    ),
+    "autostart": Key("Whether the VM starts when its host boots.", "autostart: true"),
+    "pin_cpus": Key(
+        "Whether each vCPU is pinned to a CPU that no other VM is pinned to.", "pin_cpus: true"
+    ),
+    "numa": Key(
+        "Whether vCPUs, memory and GPU share one NUMA node: where possible (`prefer`), always "
+        "(`require`), or not considered (`none`).",
+        "numa: require",
+    ),
+    "hugepages": Key(
+        "The size of the huge pages (2MiB or 1GiB) that back the memory.", "hugepages: 1GiB"
+    ),
+    "queue": Key(
+        "Whether the VM may wait while nothing has room for it, and on which terms.", "queue: true"
+    ),
+    "rolling": Key(
+        "How many of the replicas are stopped at a time for a change that needs a stop.",
+        "rolling: {at_once: 5}",
+    ),
+}
+
+_GPU = {
+    "profile": Key(
+        "A vGPU type, a MIG profile, the profile of a VF, or `passthrough` for a whole GPU.",
+        "gpus: [{profile: 1g.10gb}]",
+    ),
+    "memory": Key(
+        "The least GPU memory, instead of a profile: placement takes the smallest part that has "
+        "it.",
+        "gpus: [{memory: 8GiB}]",
+    ),
+    "framework": Key(
+        "The framework that gives the VM its GPU; `any` leaves the choice to placement.",
+        "gpus: [{memory: 8GiB, framework: mdev}]",
+    ),
+    "frame_rate_limiter": Key(
+        "Whether the vGPU's frame rate is limited; left out, the driver's default applies.",
+        "gpus: [{profile: L40S-16Q, frame_rate_limiter: false}]",
+    ),
+    "count": Key(
+        "The number of GPU parts of this profile or size.",
+        "gpus: [{profile: A40-8Q, count: 2}]",
+        "GPU parts",
+    ),
+    "model": Key(
+        "The board, or a list of boards, that the part may be on.",
+        "gpus: [{profile: passthrough, model: H100-PCIE-80GB}]",
+    ),
+}
+
+_DISK = {
+    "size": Key(
+        "The size of the disk; a copy or an overlay without it is as large as its image.",
+        "disks: [{size: 20GiB}]",
+    ),
+    "pool": Key("The storage pool of the disk.", "disks: [{size: 2TiB, pool: fast}]"),
+    "mode": Key(
+        "A new empty disk (`fresh`), a copy of an image, or an overlay on top of one.",
+        "disks: [{mode: copy, image: cad@12}]",
+    ),
+    "image": Key(
+        "An image with its version, like cad@12, or a volume of the storage pool.",
+        "disks: [{mode: overlay, image: debian-12.qcow2}]",
+    ),
+    "image_format": Key(
+        "The format of a volume that is used as image; of an image in the ledger it is known.",
+        "disks: [{mode: copy, image: golden.img, image_format: raw}]",
+    ),
+    "format": Key(
+        "The format of the disk; an overlay is always qcow2.",
+        "disks: [{size: 20GiB, format: raw}]",
+    ),
+    "cache": Key(
+        "QEMU's cache mode for the disk; left out, it is QEMU's own choice.",
+        "disks: [{size: 20GiB, cache: none}]",
+    ),
+    "serial": Key(
+        "The serial number that the guest sees.", "disks: [{size: 20GiB, serial: DATA-1}]"
+    ),
+    "iops": Key(
+        "The most requests per second, reads and writes together.",
+        "disks: [{size: 20GiB, iops: 500}]",
+        "requests per second",
+    ),
+    "bandwidth": Key(
+        "The most bytes per second, reads and writes together.",
+        "disks: [{size: 20GiB, bandwidth: 200MiB}]",
+    ),
+}
+
+_NIC = {
+    "bridge": Key("A bridge of the host.", "networks: [{bridge: br0}]"),
+    "network": Key("A libvirt network of the host.", "networks: [{network: default}]"),
+    "model": Key(
+        "The NIC that the guest sees; e1000e is for systems without virtio drivers.",
+        "networks: [{bridge: br0, model: e1000e}]",
+    ),
+    "vlan": Key(
+        "The VLAN of the NIC's port on the bridge, which takes libvirt 11.",
+        "networks: [{bridge: br0, vlan: 120}]",
+        "tag",
+    ),
+    "filter": Key(
+        "A network filter of the host's libvirt, against spoofed addresses say.",
+        "networks: [{bridge: br0, filter: clean-traffic}]",
+    ),
+    "inbound": Key(
+        "The most bytes per second towards the VM.", "networks: [{bridge: br0, inbound: 100MiB}]"
+    ),
+    "outbound": Key(
+        "The most bytes per second from the VM.", "networks: [{bridge: br0, outbound: 10MiB}]"
+    ),
+}
+
+_OWN_NIC = {
+    **_NIC,
+    "mac": Key(
+        "The NIC's MAC address; left out, it follows from the VM's id and stays.",
+        'networks: [{bridge: br0, mac: "52:54:00:12:34:56"}]',
+    ),
+}
+
+_CLOUD_INIT = {
+    "user_data": Key("The user data, as text.", 'cloud_init: {user_data: "#cloud-config\\n"}'),
+    "network_config": Key(
+        "The network configuration, as text.", 'cloud_init: {network_config: "version: 2\\n"}'
+    ),
+    "pool": Key("The storage pool of the seed.", "cloud_init: {pool: fast}"),
+    "template": Key(
+        "Whether `{{ name }}` and the like are filled in for each VM.",
+        'cloud_init: {template: true, user_data: "hostname: {{ name }}"}',
+    ),
+}
+
+_AFFINITY = {
+    "hosts": Key("The hosts that are allowed, by name.", "affinity: {hosts: [gpu-a, gpu-b]}"),
+    "host_labels": Key(
+        "Labels that an allowed host must have, all of them.",
+        "affinity: {host_labels: {site: berlin}}",
+    ),
+    "together_with": Key(
+        "Labels of a VM that must be on the same host.", "affinity: {together_with: {app: cad}}"
+    ),
+    "apart_from": Key(
+        "Labels of VMs that must not be on the same host.",
+        "affinity: {apart_from: {role: training}}",
+    ),
+}
+
+_QUEUE = {
+    "priority": Key(
+        "The priority among VMs that wait: `high` is 100, `normal` 0, `low` -100; a higher number "
+        "comes first.",
+        "queue: {priority: high}",
+    ),
+    "spot": Key(
+        "Whether the VM is preemptible: stopped when a VM that is not needs its room, and queued "
+        "again.",
+        "queue: {spot: true}",
+    ),
+    "runtime": Key(
+        "The longest time that the VM runs: others are planned after it, and then it is stopped.",
+        "queue: {runtime: 4h}",
+    ),
+    "after": Key(
+        "The VMs that must have ended before this one starts.", "queue: {after: [prepare]}"
+    ),
+    "together": Key("Whether all replicas start together or none does.", "queue: {together: true}"),
+    "await_hosts": Key(
+        "Whether the VM waits for hosts to be added, where no host of the fleet could hold it.",
+        "queue: {await_hosts: true}",
+    ),
+}
+
+_ROLLING = {
+    "at_once": Key("How many VMs are stopped at a time.", "rolling: {at_once: 5}", "VMs"),
+    "wait_for": Key(
+        "What the next wave waits for: that the VMs run (`running`), or that their guest agents "
+        "answer, too (`agent`).",
+        "rolling: {at_once: 5, wait_for: running}",
+    ),
+    "within": Key(
+        "How long a wave may take to run again before the change stops.",
+        "rolling: {at_once: 5, within: 10m}",
+    ),
+}
+
+VM_KEYS: Mapping[str, Mapping[str, Key]] = {
+    "VM": _VM,
+    "GpuModel": _GPU,
+    "DiskModel": _DISK,
+    "NicModel": _NIC,
+    "OwnNicModel": _OWN_NIC,
+    "CloudInitModel": _CLOUD_INIT,
+    "AffinityModel": _AFFINITY,
+    "QueueModel": _QUEUE,
+    "RollingModel": _ROLLING,
+}
+"""By the name of the key's model in the schema, then by the key's own."""

@@ -1,8 +1,8 @@
 """Writes a page of docs for each kind (vm.md, flavour.md, …): every key of every document.
 
 What a key takes is from the JSON Schema that ``vgpumgr schema KIND`` prints, what it means and its
-example from vgpumgr/spec/*_key_descriptions.py, the whole example from examples/. ``--check`` writes
-nothing and exits 1 where a page is out of date.
+example from vgpumgr/spec/*_key_descriptions.py, the whole example from examples/. ``--check``
+writes nothing and exits 1 where a page is out of date.
 """
 
 from __future__ import annotations

@@ -249,7 +249,8 @@ def rebuilt(spec: VmSpec, old: VmSpec | None = None, **place: Any) -> VmSpec:
     volumes = [(each.pool, f"{stem}-{number}") for number, each in enumerate(spec.disks)]
     if spec.cloud_init:
         volumes.append((spec.cloud_init.pool, f"{stem}-seed"))
-    pools = tuple(replace(facts.pools[0], name=each, path=f"/pools/{each}") for each, _ in volumes)
+    names = [*(each for each, _ in volumes), *(cd.pool for cd in spec.cds)]
+    pools = tuple(replace(facts.pools[0], name=each, path=f"/pools/{each}") for each in names)
     facts = replace(facts, pools=pools)
     record = VmRecord(
         id="00000000-0000-4000-8000-000000000000",
@@ -264,13 +265,14 @@ def rebuilt(spec: VmSpec, old: VmSpec | None = None, **place: Any) -> VmSpec:
     site = VmSite("fleet", HostRecord(name="h1", address="local"), facts, {}, {})
     xml = domain_plan.domain_xml(record, (), site)
     domain = replace(domainxml.parse(xml), autostart=site.autostarts(spec))
-    disks = tuple(
+    drives = domainxml.disks(xml)
+    disks = [
         rebuilt_records.RebuiltDisk(read, each.pool, each.name, _volume(spec, number))
-        for number, (each, read) in enumerate(
-            zip(attached(record), domainxml.disks(xml), strict=True)
-        )
-    )
-    read_back = rebuilt_records.RebuiltDomain(xml, disks)
+        for number, (each, read) in enumerate(zip(attached(record), drives, strict=False))
+    ]
+    for cd, read in zip(spec.cds, drives[len(disks) :], strict=True):
+        disks.append(rebuilt_records.RebuiltDisk(read, cd.pool, cd.image, None))
+    read_back = rebuilt_records.RebuiltDomain(xml, tuple(disks))
     if old is not None:
         before = replace(record, spec=old, generation=1)
         return rebuilt_records.changed_vm(before, domain, read_back, "h1", 0.0).spec

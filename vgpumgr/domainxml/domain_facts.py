@@ -8,7 +8,7 @@ from lxml import etree
 
 from vgpumgr.domainxml import ownership
 from vgpumgr.domainxml.disk_source import disk_type, source_path, source_server
-from vgpumgr.domainxml.domain_tuning import disk_tuning
+from vgpumgr.domainxml.domain_tuning import boot_order, disk_tuning
 from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.model.domain import DomainDisk, DomainFacts, DomainState
 from vgpumgr.model.formats import PciAddress
@@ -102,6 +102,7 @@ def disks(xml: str) -> tuple[DomainDisk, ...]:
                 tuning=disk_tuning(disk),
                 type=disk_type(disk),
                 server=source_server(disk),
+                boot_order=boot_order(disk),
             )
         )
     return tuple(found)

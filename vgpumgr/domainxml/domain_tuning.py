@@ -20,6 +20,11 @@ def disk_tuning(disk: etree._Element) -> DiskTuning:
     )
 
 
+def boot_order(disk: etree._Element) -> int:
+    """Of a ``<disk>``; 0 where its kind says whether the guest boots from it."""
+    return _number(_attribute(disk, "boot", "order")) or 0
+
+
 def nic_tuning(nic: etree._Element) -> NicTuning:
     """Of an ``<interface>``; limits that a file cannot say are left out."""
     return NicTuning(

@@ -35,6 +35,8 @@ def disk_element(plan: DomainDisk) -> XmlTree:
     tree.set("driver/@type", plan.format)
     write_source(tree, plan)
     tree.set("target/@dev", plan.target)
+    if plan.boot_order:
+        tree.add("", "boot", order=plan.boot_order)
     _tune_disk(tree, plan.tuning)
     return tree
 
@@ -343,6 +345,8 @@ def _pci_window(tree: XmlTree, plan: DomainPlan, libvirt: str) -> None:
 
 
 def _devices(tree: XmlTree, plan: DomainPlan, libvirt: str) -> None:
+    if any(disk.boot_order for disk in plan.disks):
+        tree.drop("os/boot")  # libvirt takes one of the two
     for disk in plan.disks:
         tree.append("devices", disk_element(disk))
     for nic in plan.nics:

@@ -27,7 +27,7 @@ from vgpumgr.engine.migration.move_plan import MovePlan
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import NOTHING, EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome
-from vgpumgr.engine.planning.disk_images import check_images
+from vgpumgr.engine.planning.disk_images import check_planned
 from vgpumgr.engine.pools import (
     bookings,
     desktop_assignment,
@@ -89,9 +89,8 @@ class Engine(EngineContext):
         """
         protected_desktops.refuse_names(self, [each.name for each in desired])
         planned, view = vm_apply.plan(self, desired, rolling, before)
-        placed = [each.placed for each in planned.actions if each.placed]
         records = {host.name: host for host in view.hosts}
-        check_images(placed, records, self.hosts, self.lanes)
+        check_planned(planned, records, self.hosts, self.lanes)
         return planned
 
     def explain(

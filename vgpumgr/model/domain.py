@@ -154,6 +154,7 @@ PLAIN_NIC = NicTuning()
 class DomainDisk:
     """One disk: a volume's path and its *declared* format; never probed. ``tuning`` does
     not change its volume. ``server`` is where one of the network's is; its path is POOL/NAME there.
+    ``boot_order``: the guest boots from the disk with the lowest; 0: its kind says so.
     """
 
     path: str
@@ -163,6 +164,7 @@ class DomainDisk:
     tuning: DiskTuning = UNTUNED_DISK
     type: DiskType = DiskType.FILE
     server: PoolSource = NO_SOURCE
+    boot_order: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -139,6 +139,25 @@ class DiskSpec:
     tuning: DiskTuning = UNTUNED_DISK
 
 
+MOST_CDS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CdSpec:
+    """A CD in a drive of the VM: an image of the ledger, or a volume that lies in the pool. With
+    ``boot`` the guest is started from it before its disks are tried, else after them.
+    """
+
+    image: str
+    pool: str = "default"
+    boot: bool = False
+
+    @property
+    def as_disk(self) -> DiskSpec:
+        """What has to be on the host: a file of plain bytes."""
+        return DiskSpec(pool=self.pool, mode=DiskMode.COPY, image=self.image, image_format="raw")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NicSpec:
     """A NIC on a host bridge or a libvirt network: exactly one of the two. An empty ``mac`` is one
@@ -224,6 +243,7 @@ class VmSpec:
     memory_mib: int = field(metadata=_DEFINITION)
     gpus: tuple[GpuRequest, ...] = field(default=(), metadata=_SEAT)
     disks: tuple[DiskSpec, ...] = field(default=(), metadata=_NEW_VM)
+    cds: tuple[CdSpec, ...] = field(default=(), metadata=_DEFINITION)
     nics: tuple[NicSpec, ...] = field(default=(), metadata=_DEFINITION)
     cloud_init: CloudInit | None = field(default=None, metadata=_NEW_VM)
     firmware: str = field(default="uefi", metadata=_DEFINITION)
@@ -245,6 +265,15 @@ class VmSpec:
     tenant: str = field(default="default", metadata=_LEDGER)
     queue: Terms | None = field(default=None, metadata=_LEDGER)
     flavour: str = field(default="", metadata=_LEDGER)
+
+    @property
+    def needed_images(self) -> tuple[tuple[str, str], ...]:
+        """The images, as (pool, volume), that it needs as long as it lives: of its overlays, and
+        its CDs.
+        """
+        over = [disk for disk in self.disks if disk.mode is DiskMode.OVERLAY]
+        below = ((disk.pool, disk.image) for disk in over if disk.image)
+        return (*below, *((cd.pool, cd.image) for cd in self.cds))
 
     def is_laid_over(self, volumes: Collection[tuple[str, str]]) -> bool:
         """Is a disk of it laid over one of these volumes?"""

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from vgpumgr.model.domain import DiskTuning, NicTuning
 from vgpumgr.model.formats import parse_bytes
-from vgpumgr.model.vm import DiskMode, DiskSpec, NicSpec
+from vgpumgr.model.vm import CdSpec, DiskMode, DiskSpec, NicSpec
 from vgpumgr.spec.fields import Bridge, DiskSize, Line, ObjectName, Rate, Strict, refuse
 
 _SERIAL = r"^[A-Za-z0-9_.+-]{1,20}$"
@@ -81,6 +81,18 @@ class DiskModel(Strict):
             iops=self.iops,
             bytes_s=parse_bytes(self.bandwidth) if self.bandwidth else None,
         )
+
+
+class CdModel(Strict):
+    """A CD in a drive of its own: an image of format iso."""
+
+    image: ObjectName
+    pool: ObjectName = "default"
+    boot: bool = False
+
+    def value(self) -> CdSpec:
+        """The CD in the model's words."""
+        return CdSpec(image=self.image, pool=self.pool, boot=self.boot)
 
 
 class NicModel(Strict):

@@ -21,6 +21,7 @@ from vgpumgr.model.formats import TEMPLATE_NAMES, fill_template, parse_bytes, pa
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
 from vgpumgr.model.rolling import Rolling
 from vgpumgr.model.vm import (
+    MOST_CDS,
     PRIORITIES,
     SWITCHES,
     Affinity,
@@ -46,7 +47,7 @@ from vgpumgr.spec.fields import (
     replica_names,
     seconds,
 )
-from vgpumgr.spec.vm_devices import DiskModel, NicModel, OwnNicModel
+from vgpumgr.spec.vm_devices import CdModel, DiskModel, NicModel, OwnNicModel
 
 MAX_GPUS = 16
 CPU_MODEL = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
@@ -247,6 +248,7 @@ class MachineModel(Strict):
     vcpus: int = Field(default=2, ge=1, le=512)
     memory: Memory = "4GiB"
     disks: list[DiskModel] = Field(default=[], max_length=16)
+    cds: list[CdModel] = Field(default=[], max_length=MOST_CDS)
     cloud_init: CloudInitModel | None = None
     firmware: Literal["uefi", "bios"] = "uefi"
     display: bool = False
@@ -278,6 +280,7 @@ class MachineModel(Strict):
             memory_mib=parse_mib(self.memory),
             gpus=tuple(each.value() for each in self.gpus),
             disks=tuple(each.value() for each in self.disks),
+            cds=tuple(each.value() for each in self.cds),
             nics=tuple(each.value() for each in networks),
             cloud_init=self.cloud_init.value() if self.cloud_init else None,
             firmware=self.firmware,

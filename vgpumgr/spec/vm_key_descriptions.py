@@ -26,6 +26,11 @@ MACHINE = {
     "agent": Key("A channel for `qemu-guest-agent`, which the image must contain.", "agent: true"),
     "audio": Key("A sound card, which a viewer of the VM's screen can play.", "audio: true"),
     "tpm": Key("An emulated TPM 2.0; its state stays with the VM.", "tpm: true"),
+    "cds": Key(
+        "CDs in drives of their own, of images of format `iso`; the VM boots from them where its "
+        "disks do not.",
+        "cds: [{image: debian@12}]",
+    ),
     "secure_boot": Key(
         "A firmware that starts signed systems alone; a VM cannot change it later.",
         "secure_boot: true",
@@ -162,6 +167,19 @@ _DISK = {
     ),
 }
 
+_CD = {
+    "image": Key(
+        "An image with its version, or a volume of the storage pool.", "cds: [{image: debian@12}]"
+    ),
+    "pool": Key(
+        "The storage pool that the CD's copy lies in.", "cds: [{image: debian@12, pool: fast}]"
+    ),
+    "boot": Key(
+        "Whether the VM boots from the CD before its disks, to be installed or rescued.",
+        "cds: [{image: debian@12, boot: true}]",
+    ),
+}
+
 _NIC = {
     "bridge": Key("A bridge of the host.", "networks: [{bridge: br0}]"),
     "network": Key("A libvirt network of the host.", "networks: [{network: default}]"),
@@ -263,6 +281,7 @@ VM_KEYS: Mapping[str, Mapping[str, Key]] = {
     "VM": _VM,
     "GpuModel": _GPU,
     "DiskModel": _DISK,
+    "CdModel": _CD,
     "NicModel": _NIC,
     "OwnNicModel": _OWN_NIC,
     "CloudInitModel": _CLOUD_INIT,

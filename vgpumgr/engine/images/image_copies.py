@@ -21,14 +21,14 @@ from vgpumgr.model.host import HostRecord
 from vgpumgr.model.image import CopyState, ImageCopy, ImageRecord, next_version
 from vgpumgr.model.operation import IMPORT, Reservation
 from vgpumgr.model.ports import Host
-from vgpumgr.model.vm import DiskMode, VmRecord
+from vgpumgr.model.vm import VmRecord
 
 
 def users(
     image: ImageRecord, vms: Iterable[VmRecord], copy: ImageCopy | None = None
 ) -> tuple[str, ...]:
-    """The VMs whose disks lie over the image, or over this copy of it; VMs that move there
-    included.
+    """The VMs whose disks lie over the image, or over this copy of it, or that have it in a drive;
+    VMs that move there included.
     """
     return tuple(
         vm.name
@@ -36,9 +36,8 @@ def users(
         if (copy is None or copy.host in _hosts(vm))
         for pool in (None if copy is None else copy.pool,)
         if any(
-            (disk.image, disk.mode) == (image.volume, DiskMode.OVERLAY)
-            and pool in {None, disk.pool}
-            for disk in vm.spec.disks
+            volume == image.volume and pool in {None, where}
+            for where, volume in vm.spec.needed_images
         )
     )
 

@@ -18,7 +18,7 @@ from vgpumgr.engine.adoption.foreign_parts import slots_of
 from vgpumgr.engine.inventory.rollback_detection import domains_of, ledger_is_behind
 from vgpumgr.engine.ledger_recovery.rebuilt_snapshots import files_below, rebuilt_tree
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.engine.reservation.domain_plan import mac_address, spec_of
+from vgpumgr.engine.reservation.domain_plan import FIRST_DISK_BOOTS, mac_address, spec_of
 from vgpumgr.model.domain import PASSED_CPU, DomainDisk, DomainFacts, DomainState, VolumeFacts
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import Framework, GpuRecord, VfFacts
@@ -30,6 +30,7 @@ from vgpumgr.model.supply import Offer
 from vgpumgr.model.vm import (
     Allocation,
     AllocationState,
+    CdSpec,
     ChangeReach,
     CloudInit,
     DiskMode,
@@ -121,6 +122,7 @@ def changed_vm(
     spec, cpus, node = _described(domain, xml, old.spec)
     shown: dict[str, Any] = {name: getattr(spec, name) for name in _SHOWN}
     shown["nics"] = spec.nics or old.spec.nics
+    shown["cds"] = () if old.definition else _cds(found.disks, old)
     return replace(
         old,
         spec=replace(old.spec, **shown),
@@ -134,10 +136,11 @@ def changed_vm(
 
 
 def _with_other_volumes(old: VmRecord, disks: Sequence[RebuiltDisk], now: float) -> VmRecord:
-    volumes = tuple((each.pool, each.name) for each in disks)
+    own = tuple(each for each in disks if not _is_image(each, old))
+    volumes = tuple((each.pool, each.name) for each in own)
     if old.definition or volumes == old.volumes or len(volumes) != len(old.volumes):
         return old
-    tree = _tree(disks, old.snapshots, now)
+    tree = _tree(own, old.snapshots, now)
     return replace(_with_volumes(old, disks, now), spec=old.spec, snapshots=tree)
 
 
@@ -207,17 +210,37 @@ def _tuned(described: Described, vm_id: str) -> dict[str, Any]:
 
 def _with_volumes(record: VmRecord, disks: Iterable[RebuiltDisk], now: float) -> VmRecord:
     """The volumes that were made for it: their names carry its id; and its snapshots below them."""
-    disks = tuple(disks)
+    drives = tuple(disks)
+    cds = _cds(drives, record)
+    disks = tuple(each for each in drives if not _is_image(each, record))
     for each in disks:
         if not (each.pool and each.name.startswith(f"{record.name}-{record.id[:8]}-")):
             where = each.disk.path or each.disk.target
             raise DomainNotRead(f"its disk {where} was not created by vgpumgr")
     seed = next((CloudInit(pool=each.pool) for each in disks if each.disk.cdrom), None)
     made = tuple(_disk(each) for each in disks if not each.disk.cdrom)
-    spec = replace(record.spec, disks=made, cloud_init=seed)
+    spec = replace(record.spec, disks=made, cloud_init=seed, cds=cds)
     volumes = tuple((each.pool, each.name) for each in disks)
     tree = _tree(disks, record.snapshots, now)
     return replace(record, spec=spec, volumes=volumes, snapshots=tree)
+
+
+def _is_image(drive: RebuiltDisk, record: VmRecord) -> bool:
+    """Is it a CD of the user's, and no cloud-init seed that was made for the VM?"""
+    made = drive.name.startswith(f"{record.name}-{record.id[:8]}-")
+    return drive.disk.cdrom and drive.pool != "" and not made
+
+
+def _cds(drives: Iterable[RebuiltDisk], record: VmRecord) -> tuple[CdSpec, ...]:
+    return tuple(
+        CdSpec(
+            image=each.name,
+            pool=each.pool,
+            boot=0 < each.disk.boot_order < FIRST_DISK_BOOTS,
+        )
+        for each in drives
+        if _is_image(each, record)
+    )
 
 
 def _disk(made: RebuiltDisk) -> DiskSpec:

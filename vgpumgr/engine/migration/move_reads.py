@@ -12,7 +12,7 @@ from vgpumgr.model.domain import DomainFacts, DomainState, KeptBeside, VolumeFac
 from vgpumgr.model.errors import HostUnreachable, NotFound, VgpumgrError
 from vgpumgr.model.host import HostRecord, StoragePool
 from vgpumgr.model.ports import Host
-from vgpumgr.model.vm import DiskMode, VmRecord
+from vgpumgr.model.vm import VmRecord
 
 # No image is laid over more than this.
 _MOST_BASES = 16
@@ -89,12 +89,7 @@ def _bases(
     vm: VmRecord, source: Host, target: Host, pools: Mapping[str, StoragePool]
 ) -> Iterator[BaseImage]:
     own = {pool.name: pool for pool in source.storage.pools()}
-    images = {
-        (disk.pool, disk.image)
-        for disk in vm.spec.disks
-        if disk.mode is DiskMode.OVERLAY and disk.image
-    }
-    for pool, image in sorted(images):
+    for pool, image in sorted(set(vm.spec.needed_images)):
         here, there = own.get(pool), pools.get(pool)
         one = here is not None and there is not None and is_one_storage(here, there)
         for name in _chain(source, here.path if here else "", image):

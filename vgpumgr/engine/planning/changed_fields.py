@@ -11,6 +11,7 @@ from typing import Any
 from vgpumgr.model.domain import PLAIN_NIC, UNTUNED_DISK
 from vgpumgr.model.formats import exact_size
 from vgpumgr.model.vm import (
+    CdSpec,
     ChangeReach,
     DiskMode,
     DiskSpec,
@@ -67,6 +68,10 @@ def _disk_tuning(disk: DiskSpec) -> str:
     return _said(said)
 
 
+def _cd(cd: CdSpec) -> str:
+    return f"{cd.image} in {cd.pool}{', booted from first' if cd.boot else ''}"
+
+
 def _nic(nic: NicSpec) -> str:
     tuning = nic.tuning
     where = f"bridge {nic.bridge}" if nic.bridge else f"network {nic.network}"
@@ -91,6 +96,7 @@ _TEXTS: dict[str, Callable[[Any], str]] = {
     "hugepage_kib": lambda kib: exact_size(kib << 10),
     "gpus": lambda gpus: ", ".join(map(_gpu, gpus)),
     "disks": lambda disks: ", ".join(map(_disk, disks)),
+    "cds": lambda cds: ", ".join(map(_cd, cds)),
     "nics": lambda nics: ", ".join(map(_nic, nics)),
     "labels": _pairs,
     "queue": terms_text,

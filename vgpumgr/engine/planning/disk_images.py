@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.model.apply_plan import ActionKind, Plan
 from vgpumgr.model.errors import Conflict, NotFound, UsageError, VgpumgrError
 from vgpumgr.model.formats import exact_size
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.image import CD, ImageRecord
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.ports import HostExecutor, Hosts
-from vgpumgr.model.vm import DiskSpec, VmRecord, VmSpec, VmState
+from vgpumgr.model.vm import CdSpec, DiskSpec, VmRecord, VmSpec, VmState
 
 
 def resolved(
@@ -29,23 +30,46 @@ def resolved(
 
 
 def _spec(spec: VmSpec, images: Mapping[str, ImageRecord], is_known: bool) -> VmSpec:
-    if not any(disk.image in images for disk in spec.disks):
+    if not any(each.image in images for each in images_of(spec)):
         return spec
     disks = tuple(_disk(spec, disk, images.get(disk.image or ""), is_known) for disk in spec.disks)
-    return replace(spec, disks=disks)
+    cds = tuple(_cd(spec, cd, images.get(cd.image), is_known) for cd in spec.cds)
+    return replace(spec, disks=disks, cds=cds)
 
 
 def _disk(spec: VmSpec, disk: DiskSpec, image: ImageRecord | None, is_known: bool) -> DiskSpec:
     if image is None:
         return disk
     refuse_cd(image, spec.name)
+    _refuse_retired(image, spec.name, is_known)
+    return replace(disk, image=image.volume, image_format=image.format)
+
+
+def _cd(spec: VmSpec, cd: CdSpec, image: ImageRecord | None, is_known: bool) -> CdSpec:
+    if image is None:
+        return cd
+    if image.format != CD:
+        raise UsageError(
+            f"image {image.reference} is no CD",
+            why=f"it would be in a drive of {spec.name}",
+            next="vgpumgr image list   (FORMAT iso)",
+        )
+    _refuse_retired(image, spec.name, is_known)
+    return replace(cd, image=image.volume)
+
+
+def _refuse_retired(image: ImageRecord, name: str, is_known: bool) -> None:
     if image.retired_at is not None and not is_known:
         raise Conflict(
             f"image {image.reference} is retired",
-            why=f"{spec.name} would be created from it",
+            why=f"{name} would be created from it",
             next="vgpumgr image list   (lists other versions)",
         )
-    return replace(disk, image=image.volume, image_format=image.format)
+
+
+def images_of(spec: VmSpec) -> tuple[DiskSpec, ...]:
+    """All that has to be on a host for the VM: the images of its disks, and its CDs."""
+    return (*(disk for disk in spec.disks if disk.image), *(cd.as_disk for cd in spec.cds))
 
 
 def refuse_cd(image: ImageRecord, name: str) -> None:
@@ -92,7 +116,7 @@ def absent(
     chosen = {
         (each.host, disk.pool, disk.image)
         for each in placed
-        for disk in each.request.disks
+        for disk in images_of(each.request)
         if disk.image and disk.image not in kept
     }
     if not chosen:
@@ -164,8 +188,27 @@ def check_images(
 ) -> None:
     """Look at the header of every image on every host that will use it; raises the first fault."""
     check_disks(
-        ((each.host, disk) for each in placed for disk in each.request.disks), records, hosts, lanes
+        ((each.host, disk) for each in placed for disk in images_of(each.request)),
+        records,
+        hosts,
+        lanes,
     )
+
+
+def check_planned(
+    planned: Plan, records: Mapping[str, HostRecord], hosts: Hosts, lanes: HostExecutor
+) -> None:
+    """:func:`check_images` for all that a plan places, and for CDs that other VMs get."""
+    placed = [action.placed for action in planned.actions if action.placed]
+    check_images(placed, records, hosts, lanes)
+    check_disks(_new_cds(planned), records, hosts, lanes)
+
+
+def _new_cds(planned: Plan) -> Iterator[tuple[str, DiskSpec]]:
+    for action in planned.actions:
+        if action.kind is ActionKind.CHANGE and action.record is not None:
+            had = action.record.spec.cds
+            yield from ((action.host, cd.as_disk) for cd in action.vm.cds if cd not in had)
 
 
 def check_disks(

@@ -30,6 +30,7 @@ from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.host import HostFacts, NumaNode
 from vgpumgr.model.vm import (
+    MOST_CDS,
     Allocation,
     ChangeReach,
     NicSpec,
@@ -300,7 +301,36 @@ def _mmio64_mib(allocations: tuple[Allocation, ...], site: VmSite) -> int:
     return sum(offer.mmio64_mib for offer in offers if offer.framework is Framework.PASSTHROUGH)
 
 
+# The place in the order of booting of a VM's first disk where it has CDs: behind all that there
+# may be of those that are booted from first.
+FIRST_DISK_BOOTS = MOST_CDS + 1
+
+
 def _disks(vm: VmRecord, facts: HostFacts) -> tuple[DomainDisk, ...]:
+    made = _made_disks(vm, facts)
+    if not vm.spec.cds:
+        return made
+    first = next((each.target for each in made if not each.cdrom), "")
+    ordered = (
+        replace(each, boot_order=FIRST_DISK_BOOTS) if each.target == first else each
+        for each in made
+    )
+    return (*ordered, *_cds(vm, facts))
+
+
+def _cds(vm: VmRecord, facts: HostFacts) -> Iterator[DomainDisk]:
+    """Behind the cloud-init seed's drive, whether there is one or not."""
+    for number, cd in enumerate(vm.spec.cds, 1):
+        yield DomainDisk(
+            path=volume_path(facts, cd.pool, cd.image),
+            format="raw",
+            target=f"sd{chr(ord('a') + number)}",
+            cdrom=True,
+            boot_order=number if cd.boot else FIRST_DISK_BOOTS + number,
+        )
+
+
+def _made_disks(vm: VmRecord, facts: HostFacts) -> tuple[DomainDisk, ...]:
     pools = {pool.name: pool for pool in facts.pools}
     return tuple(
         DomainDisk(

@@ -24,7 +24,7 @@ from vgpumgr.engine.operations.operation_lifecycle import refuse_resting, until_
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.planning.automatic_layouts import with_layouts_of
-from vgpumgr.engine.planning.disk_images import absent, check_images, refuse_unsteady
+from vgpumgr.engine.planning.disk_images import absent, check_planned, refuse_unsteady
 from vgpumgr.engine.planning.hypothetical_layouts import with_layouts
 from vgpumgr.engine.planning.mac_addresses import refuse_shared_macs
 from vgpumgr.engine.planning.new_seats import is_reseated, release_command
@@ -330,9 +330,8 @@ def reservation(
     context: EngineContext, planned: Plan, view: LedgerView, opening: OperationOpening
 ) -> Reservation:
     """The transaction of a plan, once its images were looked at."""
-    placed = [action.placed for action in planned.actions if action.placed]
     records = {host.name: host for host in view.hosts}
-    check_images(placed, records, context.hosts, context.lanes)
+    check_planned(planned, records, context.hosts, context.lanes)
     return vm_reservations.apply_reservation(planned, view, opening)
 
 

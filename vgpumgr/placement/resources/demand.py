@@ -141,7 +141,7 @@ def demand_of(
         pools=_pools(request),
         disk_bytes=tuple((disk.pool, disk.size_bytes) for disk in request.disks if disk.size_bytes),
         pool_bytes=_pool_bytes(request),
-        images=tuple(sorted({(disk.pool, disk.image) for disk in request.disks if disk.image})),
+        images=_images(request),
         name=name,
     )
 
@@ -152,6 +152,11 @@ def _pool_bytes(request: VmSpec) -> tuple[tuple[str, int], ...]:
         if disk.size_bytes:
             found[disk.pool] = found.get(disk.pool, 0) + disk.size_bytes
     return tuple(sorted(found.items()))
+
+
+def _images(request: VmSpec) -> tuple[tuple[str, str], ...]:
+    of_disks = {(disk.pool, disk.image) for disk in request.disks if disk.image}
+    return tuple(sorted(of_disks | {(cd.pool, cd.image) for cd in request.cds}))
 
 
 def _features(request: VmSpec) -> Iterator[MachineFeature]:
@@ -211,7 +216,8 @@ def _fewest_choices(kind: PartKind) -> tuple[bool, bool, bool, int]:
 
 def _pools(request: VmSpec) -> tuple[str, ...]:
     seed = [request.cloud_init.pool] if request.cloud_init else []
-    return _unique([*(disk.pool for disk in request.disks), *seed])
+    cds = (cd.pool for cd in request.cds)
+    return _unique([*(disk.pool for disk in request.disks), *cds, *seed])
 
 
 def _unique(names: Iterable[str | None]) -> tuple[str, ...]:

@@ -175,6 +175,12 @@ TAGGED = NicSpec(bridge="br0", tuning=NicTuning(vlan=5))
             "pool-free",
             ["h1", "default", "3TiB", "4TiB"],
         ),
+        (
+            replace(HOST, raw_pools=frozenset({"default"})),
+            asking(disks=(DiskSpec(),)),
+            "pool-format",
+            ["h1", "default", "format: raw"],
+        ),
         (HOST, asking(cloud_init=CloudInit(pool="seed")), "storage-pool", ["'seed'"]),
         (HOST, asking(vcpus=33), "vcpus", ["32", "33"]),
         (HOST, asking(memory_mib=65537), "memory", ["65536 MiB", "65537 MiB"]),

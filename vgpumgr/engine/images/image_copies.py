@@ -15,6 +15,7 @@ from vgpumgr.engine.steps.image_steps import ImportImage
 from vgpumgr.engine.storage.shared_storage import SHARED_KINDS
 from vgpumgr.image_inspection import MOST_BYTES, Inspected
 from vgpumgr.model.desktop import PoolRecord, Rollout, RolloutPhase
+from vgpumgr.model.domain import DiskType
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.formats import size_words
 from vgpumgr.model.host import HostRecord
@@ -148,7 +149,7 @@ def obstacle(host: HostRecord, pool: str, file_bytes: int) -> str:
         return f"it has no storage pool {pool} (it has: {', '.join(sorted(pools)) or 'none'})"
     if not there.active:
         return f"its storage pool {pool} is not active"
-    if there.kind in SHARED_KINDS or not there.path:
+    if there.kind in SHARED_KINDS or not there.path or there.disk_type is not DiskType.FILE:
         return f"its storage pool {pool} is of kind {there.kind}, not a folder of its own"
     if there.available_bytes < file_bytes:
         free, needed = size_words(there.available_bytes), size_words(file_bytes)

@@ -16,7 +16,7 @@ from vgpumgr.engine.inventory.gpu_usage import HostContents
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.inventory.supply_memory import SupplyMemory
 from vgpumgr.model import formats
-from vgpumgr.model.domain import DomainFacts, DomainState
+from vgpumgr.model.domain import DiskType, DomainFacts, DomainState
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord, MachineFeature, Membership, NumaNode
 from vgpumgr.model.layout import LayoutRecord
@@ -284,6 +284,9 @@ def _host_supply(
         features=_features(facts),
         pools={pool.name: pool.room_bytes for pool in facts.pools if pool.active},
         pool_sizes={pool.name: pool.capacity_bytes for pool in facts.pools if pool.active},
+        raw_pools=frozenset(
+            pool.name for pool in facts.pools if pool.disk_type is not DiskType.FILE
+        ),
         images=images,
         partitions=usable,
         foreign_domains=frozenset(domain.name for domain in foreign),

@@ -9,12 +9,13 @@ from functools import partial
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.model.apply_plan import ActionKind, Plan
+from vgpumgr.model.domain import DiskType
 from vgpumgr.model.errors import Conflict, NotFound, UsageError, VgpumgrError
 from vgpumgr.model.formats import exact_size
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.image import CD, ImageRecord
 from vgpumgr.model.placement import Placed
-from vgpumgr.model.ports import HostExecutor, Hosts
+from vgpumgr.model.ports import Host, HostExecutor, Hosts
 from vgpumgr.model.vm import CdSpec, DiskSpec, VmRecord, VmSpec, VmState
 
 
@@ -167,7 +168,9 @@ def _missing(
 def _not_there(
     record: HostRecord, volumes: Iterable[tuple[str, str]], hosts: Hosts
 ) -> list[tuple[str, str]]:
-    paths = {pool.name: pool.path for pool in record.facts.pools} if record.facts else {}
+    known = record.facts.pools if record.facts else ()
+    paths = {pool.name: pool.path for pool in known}
+    raw = {pool.name for pool in known if pool.disk_type is not DiskType.FILE}
     host, gone = hosts.open(record), []
     for pool, volume in sorted(volumes):
         if pool not in paths:
@@ -175,6 +178,9 @@ def _not_there(
             continue
         path = f"{paths[pool].rstrip('/')}/{volume}"
         try:
+            if pool in raw:
+                _raw_volume(host, DiskSpec(pool=pool, image=volume))
+                continue
             host.helper.call("image_inspect", {"path": path, "pool_path": paths[pool]})
         except NotFound:
             gone.append((pool, volume))
@@ -235,9 +241,14 @@ def check_disks(
 
 def _check_host(record: HostRecord, disks: Iterable[DiskSpec], hosts: Hosts) -> None:
     facts = record.facts
-    pools = {pool.name: pool.path for pool in facts.pools} if facts else {}
+    shown = facts.pools if facts else ()
+    pools = {pool.name: pool.path for pool in shown}
+    raw = {pool.name for pool in shown if pool.disk_type is not DiskType.FILE}
     host = hosts.open(record)
     for disk in sorted(disks, key=lambda each: (each.pool, each.image or "")):
+        if disk.pool in raw:
+            _judge(disk, _raw_volume(host, disk), pools[disk.pool], record.name)
+            continue
         path = f"{pools[disk.pool].rstrip('/')}/{disk.image}"
         try:
             seen = host.helper.call("image_inspect", {"path": path, "pool_path": pools[disk.pool]})
@@ -248,6 +259,18 @@ def _check_host(record: HostRecord, disks: Iterable[DiskSpec], hosts: Hosts) -> 
                 next=f"copy it to {pools[disk.pool]} on {record.name}",
             ) from error
         _judge(disk, seen, pools[disk.pool], record.name)
+
+
+def _raw_volume(host: Host, disk: DiskSpec) -> Mapping[str, object]:
+    """What the header of a file would say, of a volume that is none."""
+    found = host.storage.look(disk.pool, disk.image or "")
+    if found is None:
+        raise NotFound(
+            f"disk image {disk.image} is not in pool {disk.pool} on {host.name}",
+            why="the pool has no volume of that name",
+            next=f"virsh vol-list {disk.pool}   (on {host.name})",
+        )
+    return {"format": "raw", "virtual_bytes": found.capacity_bytes}
 
 
 def _judge(disk: DiskSpec, seen: Mapping[str, object], pool_path: str, host: str) -> None:

@@ -17,7 +17,8 @@ from vgpumgr.engine.reservation.vm_creation import VmSites
 from vgpumgr.engine.reservation.vm_volumes import new_first_volume
 from vgpumgr.engine.steps.domain_steps import RedefineDomain, StartDomain, StopForNow
 from vgpumgr.engine.steps.step import Step
-from vgpumgr.engine.steps.volume_steps import CreateVolume, DeleteReplaced
+from vgpumgr.engine.steps.volume_steps import DeleteReplaced
+from vgpumgr.engine.storage.storage_drivers import create_volume
 from vgpumgr.model.operation import (
     REIMAGE,
     Reservation,
@@ -63,7 +64,7 @@ def _steps(vm: VmRecord, disk: DiskSpec, sites: VmSites, stop: StopManner) -> tu
     )
     autostart = site.autostarts(vm.spec)
     return (
-        CreateVolume(plan=made),
+        create_volume(made, site.facts),
         StopForNow(
             name=vm.name,
             vm_id=vm.id,

@@ -28,7 +28,7 @@ from vgpumgr.engine.steps.move_steps import (
     StopToMove,
 )
 from vgpumgr.engine.steps.step import Step
-from vgpumgr.engine.steps.volume_steps import CreateVolume, GrowVolume
+from vgpumgr.engine.storage.storage_drivers import create_volume, grow_volume
 from vgpumgr.model.apply_plan import ActionKind, Plan
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.operation import RESEAT, OperationRecord, TaskRecord
@@ -99,11 +99,11 @@ def seat_steps(wanted: NewSeat, new: tuple[Allocation, ...], sites: VmSites) -> 
     vm, site, old = wanted.vm, sites.site(wanted.vm.host), sites.allocations(wanted.vm)
     there = wanted.there(site)
     for plan in wanted.more(site):
-        yield CreateVolume(plan=plan)
+        yield create_volume(plan, site.facts)
     if wanted.runs:
         yield StopToMove(name=vm.name, vm_id=vm.id, timeout_s=STOP_TIMEOUT_S)
     for pool, name, size in grown_volumes(vm, there.spec):
-        yield GrowVolume(pool=pool, name=name, capacity_bytes=size)
+        yield grow_volume((pool, name), size, site.facts)
     if wanted.releases_first:
         yield from (VacateDevice(allocation=each) for each in old)
     yield from device_steps(new, site.modules)

@@ -23,8 +23,8 @@ from vgpumgr.engine.steps.snapshot_steps import (
     ThawGuest,
 )
 from vgpumgr.engine.steps.step import Step
-from vgpumgr.engine.steps.volume_steps import CreateVolume
 from vgpumgr.engine.storage.storage_driver import PlacedDisk, StorageDriver, VolumeName
+from vgpumgr.engine.storage.storage_drivers import create_volume
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.operation import REVERT, SNAPSHOT, UNSNAPSHOT, Reservation
@@ -75,7 +75,7 @@ def snapshot_reservation(
         for disk, each in zip(kept.disks, frozen, strict=True)
     }
     steps = (
-        *(CreateVolume(plan=each.make) for each in frozen),
+        *(create_volume(each.make, sites.site(vm.host).facts) for each in frozen),
         _redefine(vm, there, sites),
         SwitchDisks(name=vm.name, vm_id=vm.id, files=files, moment=moment),
         *([ThawGuest(vm.name, vm.id)] if moment is DiskMoment.FROZEN else []),
@@ -98,7 +98,7 @@ def revert_reservation(
     new = kept.over(snapshot.volumes, sites)
     there = _there(vm, [(each.pool, each.name) for each in new], vm.snapshots.at(snapshot.name))
     steps = (
-        *(CreateVolume(plan=each) for each in new),
+        *(create_volume(each, sites.site(vm.host).facts) for each in new),
         *([_stopped(vm, stop)] if stop else []),
         _redefine(vm, there, sites),
         *([StartDomain(name=vm.name, vm_id=vm.id)] if stop else []),

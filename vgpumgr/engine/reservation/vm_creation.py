@@ -20,7 +20,8 @@ from vgpumgr.engine.steps.device_steps import (
 )
 from vgpumgr.engine.steps.domain_steps import DefineDomain, StartDomain, UndefineDomain
 from vgpumgr.engine.steps.step import Step
-from vgpumgr.engine.steps.volume_steps import CreateVolume, DeleteVolume
+from vgpumgr.engine.steps.volume_steps import DeleteVolume
+from vgpumgr.engine.storage.storage_drivers import create_volume
 from vgpumgr.model.domain import Ownership, VolumePlan
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import Framework
@@ -139,7 +140,7 @@ def _steps(
     xml = domain_xml(vm, allocations, site)
     return (
         *device_steps(allocations, site.modules),
-        *(CreateVolume(plan=plan) for plan in volumes),
+        *(create_volume(plan, site.facts) for plan in volumes),
         *seeds,
         DefineDomain(name=spec.name, vm_id=vm.id, xml=xml, autostart=site.autostarts(spec)),
         StartDomain(name=spec.name, vm_id=vm.id),

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 from vgpumgr.engine.steps.snapshot_steps import DissolveVolume
 from vgpumgr.engine.steps.step import Step
-from vgpumgr.engine.storage.storage_driver import Ability, FrozenDisk, PlacedDisk
+from vgpumgr.engine.steps.volume_steps import CreateVolume, GrowVolume
+from vgpumgr.engine.storage.storage_driver import Ability, FrozenDisk, PlacedDisk, VolumeName
 from vgpumgr.model.domain import VolumePlan
+from vgpumgr.model.host import StoragePool
 from vgpumgr.model.vm import DiskMode, VmRecord
 
 _QCOW2 = "qcow2"
@@ -24,6 +26,16 @@ class FilePool:
     """libvirt's ``dir``, ``fs`` and ``netfs``. Fulfils ``StorageDriver``."""
 
     abilities: Collection[Ability] = frozenset(Ability)
+    formats: Collection[str] = ("qcow2", "raw")
+    layered: bool = True
+
+    def create(self, plan: VolumePlan, pool: StoragePool) -> Step:
+        """libvirt makes it."""
+        return CreateVolume(plan=plan)
+
+    def grow(self, volume: VolumeName, capacity_bytes: int, pool: StoragePool) -> Step:
+        """libvirt grows it."""
+        return GrowVolume(pool=volume[0], name=volume[1], capacity_bytes=capacity_bytes)
 
     def refusal(self, disk: PlacedDisk) -> str:
         """A raw file cannot name what it is laid over, and the VM is defined with one format."""

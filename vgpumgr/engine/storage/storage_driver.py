@@ -9,6 +9,7 @@ from typing import Protocol
 
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.domain import VolumePlan
+from vgpumgr.model.host import StoragePool
 from vgpumgr.model.vm import VmRecord
 
 VolumeName = tuple[str, str]
@@ -19,7 +20,9 @@ class Ability(StrEnum):
     """What a kind of pool can do with the volume of a disk."""
 
     SNAPSHOT = "snapshot"
+    RUNNING_SNAPSHOT = "snapshot of a VM that runs"
     THIN_CLONE = "thin clone"
+    WHOLE_VOLUMES = "reading and writing of whole volumes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +52,27 @@ class FrozenDisk:
 
 
 class StorageDriver(Protocol):
-    """How the volumes of one kind of pool are kept as they are, and laid over each other."""
+    """How the volumes of one kind of pool are made, grown, kept as they are, and laid over each
+    other. Any kind deletes through libvirt.
+    """
 
     @property
     def abilities(self) -> Collection[Ability]:
         """What it can."""
+
+    @property
+    def formats(self) -> Collection[str]:
+        """The formats that its volumes may have."""
+
+    @property
+    def layered(self) -> bool:
+        """Does a volume name in a header of its own what it is laid over?"""
+
+    def create(self, plan: VolumePlan, pool: StoragePool) -> Step:
+        """Make a volume; undone, it is deleted."""
+
+    def grow(self, volume: VolumeName, capacity_bytes: int, pool: StoragePool) -> Step:
+        """Make a volume of a VM that is off larger."""
 
     def refusal(self, disk: PlacedDisk) -> str:
         """Why a disk there cannot be kept as it is; empty where it can."""

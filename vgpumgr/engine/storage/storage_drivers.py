@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vgpumgr.engine.steps.step import Step
+from vgpumgr.engine.steps.volume_steps import CreateVolume, GrowVolume
+from vgpumgr.engine.storage.ceph_pool import CephPool
 from vgpumgr.engine.storage.file_pool import FilePool
-from vgpumgr.engine.storage.storage_driver import Ability, StorageDriver
+from vgpumgr.engine.storage.storage_driver import Ability, StorageDriver, VolumeName
+from vgpumgr.engine.storage.thin_lvm_pool import ThinLvmPool
+from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.errors import Conflict
+from vgpumgr.model.host import HostFacts, StoragePool
 
-DRIVERS: Mapping[str, StorageDriver] = dict.fromkeys(("dir", "fs", "netfs"), FilePool())
+DRIVERS: Mapping[str, StorageDriver] = {
+    **dict.fromkeys(("dir", "fs", "netfs"), FilePool()),
+    "logical": ThinLvmPool(),
+    "rbd": CephPool(),
+}
 
 
 def able(pool: str, kind: str, ability: Ability) -> StorageDriver:
@@ -22,3 +32,25 @@ def able(pool: str, kind: str, ability: Ability) -> StorageDriver:
             next="vgpumgr host show HOST",
         )
     return found
+
+
+def create_volume(plan: VolumePlan, facts: HostFacts) -> Step:
+    """The step that makes a volume on that host. A pool of no kind above, or of none that is known,
+    is libvirt's own matter.
+    """
+    pool = _pool(facts, plan.pool)
+    driver = DRIVERS.get(pool.kind) if pool else None
+    return driver.create(plan, pool) if driver and pool else CreateVolume(plan=plan)
+
+
+def grow_volume(volume: VolumeName, capacity_bytes: int, facts: HostFacts) -> Step:
+    """The step that makes one larger there."""
+    pool = _pool(facts, volume[0])
+    driver = DRIVERS.get(pool.kind) if pool else None
+    if driver and pool:
+        return driver.grow(volume, capacity_bytes, pool)
+    return GrowVolume(pool=volume[0], name=volume[1], capacity_bytes=capacity_bytes)
+
+
+def _pool(facts: HostFacts, name: str) -> StoragePool | None:
+    return next((pool for pool in facts.pools if pool.name == name), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from vgpumgr import domainxml
@@ -63,6 +63,7 @@ def create(context: EngineContext, name: str, snapshot: str, *, freeze: bool) ->
         _refuse_more(vm, snapshot)
         looked = _looked(context, vm)
         _refuse_left_out(context.host(vm.host), vm)
+        _refuse_under_guest(looked, snapshot)
         moment = _moment(looked, freeze=freeze)
         return snapshot_reservation(looked.kept, snapshot, moment, looked.view, context.opening())
 
@@ -97,7 +98,7 @@ def delete(context: EngineContext, name: str, snapshot: str) -> Outcome:
         found = require(vm, snapshot)
         looked = _looked(context, vm)
         _refuse_needed(vm, found, looked.view.vms, runs=looked.runs)
-        below = [_below(context.host(vm.host), looked, each) for each in found.volumes]
+        below = list(_below(context.host(vm.host), looked, found))
         return unsnapshot_reservation(looked.kept, found, below, looked.view, context.opening())
 
     return _run(context, name, lambda vm: vm.snapshots.find(snapshot) is None, start)
@@ -141,9 +142,11 @@ def refuse_cloned(
             )
 
 
-def _below(host: Host, looked: Looked, volume: VolumeName) -> str:
+def _below(host: Host, looked: Looked, snapshot: Snapshot) -> Iterator[str]:
+    """What each volume of it names in its header; nothing where it names nothing."""
     facts = VmSites(looked.view).site(looked.kept.vm.host).facts
-    return backing_file(host, volume_path(facts, *volume))
+    for driver, volume in zip(looked.kept.drivers, snapshot.volumes, strict=False):
+        yield backing_file(host, volume_path(facts, *volume)) if driver.layered else ""
 
 
 def require(vm: VmRecord, snapshot: str) -> Snapshot:
@@ -257,6 +260,19 @@ def _refuse_left_out(host: Host, vm: VmRecord) -> None:
             f"{vm.name} can have no snapshots",
             why=f"its {left} has a state of its own, which its disks do not hold",
         )
+
+
+def _refuse_under_guest(looked: Looked, snapshot: str) -> None:
+    """StillRunning where it runs on storage that a running QEMU cannot go on from elsewhere."""
+    vm = looked.kept.vm
+    for driver, disk in zip(looked.kept.drivers, looked.kept.disks, strict=True):
+        if looked.runs and Ability.RUNNING_SNAPSHOT not in driver.abilities:
+            raise StillRunning(
+                f"{vm.name} runs: its disk {disk.guest_name} cannot be kept as it is now",
+                why=f"storage pool {disk.volume[0]} knows no {Ability.RUNNING_SNAPSHOT}",
+                next=f"vgpumgr vm stop {vm.name}, then "
+                f"vgpumgr vm snapshot create {vm.name} {snapshot}",
+            )
 
 
 def _moment(looked: Looked, *, freeze: bool) -> DiskMoment:

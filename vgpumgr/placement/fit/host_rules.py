@@ -28,6 +28,7 @@ def refuse_host(host: HostState, demand: Demand) -> Reason | None:
         or filters(host, demand)
         or features(host, demand)
         or pools(host, demand)
+        or pool_formats(host, demand)
         or disks(host, demand)
         or free_bytes(host, demand)
         or images(host, demand)
@@ -52,6 +53,7 @@ def refuse_always(host: HostState, demand: Demand) -> Reason | None:
         or filters(host, demand)
         or features(host, demand)
         or pools(host, demand)
+        or pool_formats(host, demand)
         or disks(host, demand)
         or images(host, demand)
         or any_gpu(host, demand)
@@ -155,6 +157,18 @@ def features(host: HostState, demand: Demand) -> Reason | None:
 def pools(host: HostState, demand: Demand) -> Reason | None:
     """Every storage pool must exist on the host."""
     return _missing(host, "storage pool", demand.pools, host.supply.pools)
+
+
+def pool_formats(host: HostState, demand: Demand) -> Reason | None:
+    """What is to be a file lies in a pool of files: a disk that is not raw, a cloud-init seed."""
+    for pool in demand.file_pools:
+        if pool in host.supply.raw_pools:
+            text = (
+                f"storage pool {pool} of {host.name} has raw volumes and no files: a disk there "
+                "needs format: raw, and a seed another pool"
+            )
+            return _no(host, "pool-format", text, pool=pool)
+    return None
 
 
 def disks(host: HostState, demand: Demand) -> Reason | None:

@@ -62,9 +62,10 @@ class Demand:
     not surely whole GPUs.
     ``founding`` says that the VM is the first of the group it wants to be together with, so any
     host will do. ``name`` is empty unless a foreign domain somewhere has the VM's name: names
-    would keep alike requests from being interchangeable. ``disk_bytes`` are the storage pool and
-    size of each disk, ``pool_bytes`` all that one pool is to hold. ``images`` are storage pools,
-    each with the volume of an image that disks are made from.
+    would keep alike requests from being interchangeable. ``file_pools`` are storage pools that are
+    to hold files, ``disk_bytes`` the storage pool and size of each disk, ``pool_bytes`` all that
+    one pool is to hold. ``images`` are storage pools, each with the volume of an image that disks
+    are made from.
     """
 
     policy: PlacementPolicy
@@ -86,6 +87,7 @@ class Demand:
     filters: tuple[str, ...]
     features: tuple[MachineFeature, ...]
     pools: tuple[str, ...]
+    file_pools: tuple[str, ...]
     disk_bytes: tuple[tuple[str, int], ...]
     pool_bytes: tuple[tuple[str, int], ...]
     images: tuple[tuple[str, str], ...]
@@ -139,11 +141,17 @@ def demand_of(
         filters=_unique(nic.tuning.filter or None for nic in request.nics),
         features=tuple(_features(request)),
         pools=_pools(request),
+        file_pools=_file_pools(request),
         disk_bytes=tuple((disk.pool, disk.size_bytes) for disk in request.disks if disk.size_bytes),
         pool_bytes=_pool_bytes(request),
         images=_images(request),
         name=name,
     )
+
+
+def _file_pools(request: VmSpec) -> tuple[str, ...]:
+    seed = request.cloud_init.pool if request.cloud_init else None
+    return _unique([seed, *(disk.pool for disk in request.disks if disk.format != "raw")])
 
 
 def _pool_bytes(request: VmSpec) -> tuple[tuple[str, int], ...]:

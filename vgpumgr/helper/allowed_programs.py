@@ -13,9 +13,12 @@ FMPM = "fmpm"
 SUDO = "sudo"
 SYSTEMCTL = "systemctl"
 QEMU_IMG = "qemu-img"
+LVS, LVCREATE, LVEXTEND = "lvs", "lvcreate", "lvextend"
+RBD = "rbd"
 ALLOWED = (
     *("modprobe", "qemu-system-x86_64", "/usr/libexec/qemu-kvm"),
     *(SRIOV_MANAGE, NVIDIA_SMI, FMPM, SUDO, SYSTEMCTL, QEMU_IMG),
+    *(LVS, LVCREATE, LVEXTEND, RBD),
 )
 
 # fmpm is built from source, so it may lie below /usr/local.
@@ -48,16 +51,27 @@ def run(argv: Sequence[str], timeout: float) -> tuple[int, str]:
 def _may(argv: Sequence[str]) -> bool:
     """nvidia-smi only resets one GPU: without ``-i`` it would reset all of them.
 
-    sudo and systemctl only tell; qemu-img has an image read as before over another file, and never
-    only say that it does (``-u``).
+    lvcreate makes thin volumes and thin snapshots alone; rbd deletes no image, and a snapshot only
+    where libvirt made it for a clone. sudo and systemctl only tell; qemu-img has an image read as
+    before over another file, and never only says that it does (``-u``).
     """
     if argv[0] == NVIDIA_SMI:
         return len(argv) == 4 and tuple(argv[1:3]) == ("--gpu-reset", "-i")
     if argv[0] == QEMU_IMG:
         return tuple(argv[1:2]) == ("rebase",) and "-u" not in argv
+    if argv[0] == LVCREATE:
+        return "--thin" in argv or "--snapshot" in argv
+    if argv[0] == RBD:
+        return _rbd_may(argv)
     if argv[0] == SUDO:
         return tuple(argv[1:3]) == ("-n", "-l") and (len(argv) == 3 or argv[3:4] == ("-U",))
     return argv[0] != SYSTEMCTL or tuple(argv[1:2]) == ("show",)
+
+
+def _rbd_may(argv: Sequence[str]) -> bool:
+    if "snap" in argv:
+        return argv[-2] in {"unprotect", "rm"} and "@libvirt-" in argv[-1]
+    return "info" in argv[-4:] or "flatten" in argv[-3:]
 
 
 def _text(output: object) -> str:

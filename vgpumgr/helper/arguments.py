@@ -27,6 +27,8 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 # A directory name in sysfs: no slash, no leading dot.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]{0,127}")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
+# Of LVM's and Ceph's, as far as ours go: no option, no path, no snapshot.
+_VOLUME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,127}")
 _FILE_NAME = re.compile(r"[^/]{1,250}")
 _PATH = re.compile(r"(/[^/\x00]+)+/?")
 
@@ -89,6 +91,11 @@ def path(args: Mapping[str, Any], name: str) -> str:
     if len(value) > _MAX_PATH or {".", ".."} & set(value.split("/")):
         bad(name, "too long, or has . or .. in it")
     return value.rstrip("/")
+
+
+def volume(args: Mapping[str, Any], name: str) -> str:
+    """The name of a volume group, or of a volume in it or in a pool of Ceph's."""
+    return _matching(args, name, _VOLUME, "no name of a volume")
 
 
 def file_name(args: Mapping[str, Any], name: str) -> str:

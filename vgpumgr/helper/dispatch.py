@@ -24,6 +24,7 @@ from vgpumgr.helper.system import System
 from vgpumgr.helper.verbs import (
     adoption,
     boot_restore,
+    ceph_images,
     declared_instances,
     disk_images,
     examine,
@@ -36,6 +37,7 @@ from vgpumgr.helper.verbs import (
     mdev_verbs,
     mig_mode_verbs,
     probe,
+    thin_volumes,
     vfio,
     vgpu_sharing,
     vgpu_verbs,
@@ -132,6 +134,12 @@ VERBS = {
         changes=True,
         controlled=True,
         long=True,
+    ),
+    "thin_volume_create": _controlled(thin_volumes.create, "group", "name", "bytes", "source"),
+    "thin_volume_grow": _controlled(thin_volumes.grow, "group", "name", "bytes"),
+    "rbd_look": HelperVerb(ceph_images.look, ("pool", "name")),
+    "rbd_flatten": HelperVerb(
+        ceph_images.flatten, ("pool", "name"), changes=True, controlled=True, long=True
     ),
     "kvm_probe": HelperVerb(kvm.kvm_probe),
     "fleet_join": _controlled(fleet_membership.join),

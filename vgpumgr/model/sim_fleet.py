@@ -37,7 +37,9 @@ class SimHost:
     ``fabric`` names the NVSwitch board (``HGX-H100-8``) whose Fabric Manager runs in shared mode.
     Other hosts send it running VMs by its name; ``tls`` False: it has no certificates for that.
     ``tpm``: swtpm is installed there, ``secure_boot``: so is a firmware that can do that.
-    ``shared_pools`` are those of its ``pools`` whose volumes other hosts with that pool see too.
+    ``shared_pools`` are those of its ``pools`` whose volumes other hosts with that pool see too, by
+    NFS. ``ceph_pools`` are pools of a Ceph cluster, seen by all hosts with them; ``lvm_pools``
+    volume groups of its own with a thin pool.
     """
 
     name: str
@@ -52,6 +54,8 @@ class SimHost:
     versions: Versions = DEFAULT_VERSIONS
     pools: tuple[str, ...] = ("default",)
     shared_pools: tuple[str, ...] = ()
+    ceph_pools: tuple[str, ...] = ()
+    lvm_pools: tuple[str, ...] = ()
     networks: tuple[str, ...] = ("default",)
     bridges: tuple[str, ...] = ("br0",)
     filters: tuple[str, ...] = ("clean-traffic", "no-mac-spoofing")
@@ -60,6 +64,19 @@ class SimHost:
     images: tuple[str, ...] = ("debian-12.qcow2",)
     cpu_model: str = "AMD EPYC 7763 64-Core Processor"
     tls: bool = True
+
+    def pool_kind(self, pool: str) -> str:
+        """libvirt's name of what kind a storage pool is."""
+        if pool in self.ceph_pools:
+            return "rbd"
+        if pool in self.lvm_pools:
+            return "logical"
+        return "netfs" if pool in self.shared_pools else "dir"
+
+    @property
+    def seen_elsewhere(self) -> tuple[str, ...]:
+        """The pools whose volumes other hosts with that pool see, too."""
+        return (*self.shared_pools, *self.ceph_pools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

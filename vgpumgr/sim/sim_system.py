@@ -6,10 +6,9 @@ import contextlib
 import errno
 import posixpath
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from vgpumgr.helper.allowed_programs import QEMU_IMG
 from vgpumgr.helper.system import System
 from vgpumgr.sim.host_faults import Faults
 from vgpumgr.sim.linux.file_tree import refusal
@@ -22,6 +21,8 @@ from vgpumgr.sim.nvml import library
 ReadHead = Callable[[str, int], tuple[bytes, int]]
 # All of a file.
 ReadAll = Callable[[str], Iterator[bytes]]
+# A program of the storage's: its status and output by its arguments.
+Program = Callable[[Sequence[str]], tuple[int, str]]
 # What shows that a file of libvirt's was written.
 Stamp = Callable[[str], tuple[int, ...]]
 
@@ -53,7 +54,7 @@ class SimSystem(System):
         kernel: Kernel,
         read_head: ReadHead,
         read_all: ReadAll,
-        qemu_img: Callable[[Sequence[str]], tuple[int, str]],
+        programs: Mapping[str, Program],
         consoles: Consoles,
         stamp: Stamp,
         faults: Faults | None = None,
@@ -64,7 +65,7 @@ class SimSystem(System):
         self._kernel = kernel
         self._tree = kernel.tree
         self._read_head = read_head
-        self._qemu_img = qemu_img
+        self._programs = programs
         self._read_all = read_all
         self._consoles = consoles
         self._stamp = stamp
@@ -150,8 +151,8 @@ class SimSystem(System):
 
     def run(self, argv: Sequence[str], timeout: float) -> tuple[int, str]:
         """The programs of the closed list, as far as they matter here."""
-        if argv[0] == QEMU_IMG:
-            return self._qemu_img(argv[1:])
+        if argv[0] in self._programs:
+            return self._programs[argv[0]](argv[1:])
         return host_programs.run(self._kernel, argv)
 
     def detached(self, work: Callable[[], Any], seconds: float, alone: str) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 from vgpumgr import virt
 from vgpumgr.helper import claims, digests, fleets
+from vgpumgr.helper.allowed_programs import QEMU_IMG, RBD
 from vgpumgr.helper.dispatch import VERBS, answered, handle
 from vgpumgr.helper.joined_connection import joined
 from vgpumgr.helper.verbs import probe
@@ -24,11 +25,13 @@ from vgpumgr.model.sim_fleet import SimHost
 from vgpumgr.sim.host_faults import Faults
 from vgpumgr.sim.kept_probe import KeptProbe
 from vgpumgr.sim.libvirt import driver_node
+from vgpumgr.sim.libvirt.ceph_tool import CephTool
 from vgpumgr.sim.libvirt.live_moves import SimMoves
 from vgpumgr.sim.libvirt.qemu_img import QemuImg
 from vgpumgr.sim.libvirt.sim_domains import SimDomains
 from vgpumgr.sim.libvirt.sim_storage import SimStorage
 from vgpumgr.sim.libvirt.state_files import LibvirtFiles
+from vgpumgr.sim.libvirt.thin_lvm import ThinLvm
 from vgpumgr.sim.libvirt.vnc_consoles import VncConsoles
 from vgpumgr.sim.libvirt.volume_files import Shelf
 from vgpumgr.sim.linux.machine_setup import RESTORE
@@ -150,7 +153,7 @@ class SimulatedHost:
         told = self._kept.whole(
             lambda: probe.whole(self._system),
             quiet=self._kernel.is_quiet(),
-            outside=[self._storage.written(pool) for pool in self.host.shared_pools],
+            outside=[self._storage.written(pool) for pool in self.host.seen_elsewhere],
         )
         return answered(lambda: probe.left_out(told, digests.known(asked["args"], "known")))
 
@@ -260,7 +263,11 @@ class SimulatedHost:
             self._kernel,
             storage.head,
             storage.pieces,
-            QemuImg(storage, self._domains).run,
+            {
+                QEMU_IMG: QemuImg(storage, self._domains).run,
+                **ThinLvm(storage).programs,
+                RBD: CephTool(storage).run,
+            },
             consoles,
             files.stamp,
             self.faults,

@@ -103,6 +103,8 @@ class SimHostModel(Strict):
     versions: VersionsModel = VersionsModel()
     pools: list[ObjectName] = Field(default=list(_DEFAULT.pools), max_length=64)
     shared_pools: list[ObjectName] = Field(default=list(_DEFAULT.shared_pools), max_length=64)
+    ceph_pools: list[ObjectName] = Field(default=list(_DEFAULT.ceph_pools), max_length=64)
+    lvm_pools: list[ObjectName] = Field(default=list(_DEFAULT.lvm_pools), max_length=64)
     networks: list[ObjectName] = Field(default=list(_DEFAULT.networks), max_length=64)
     bridges: list[Bridge] = Field(default=list(_DEFAULT.bridges), max_length=64)
     filters: list[ObjectName] = Field(default=list(_DEFAULT.filters), max_length=64)
@@ -114,9 +116,19 @@ class SimHostModel(Strict):
 
     @model_validator(mode="after")
     def _known_pools(self) -> SimHostModel:
-        for name in self.shared_pools:
-            if name not in self.pools:
-                refuse(f"{name} is none of its pools: {', '.join(self.pools)}", "shared_pools")
+        kinds = {
+            "shared_pools": self.shared_pools,
+            "ceph_pools": self.ceph_pools,
+            "lvm_pools": self.lvm_pools,
+        }
+        found: dict[str, str] = {}
+        for key, names in kinds.items():
+            for name in names:
+                if name not in self.pools:
+                    refuse(f"{name} is none of its pools: {', '.join(self.pools)}", key)
+                if name in found:
+                    refuse(f"{name} is among its {found[name]}, too", key)
+                found[name] = key
         return self
 
     @model_validator(mode="after")
@@ -153,6 +165,8 @@ class SimHostModel(Strict):
             versions=Versions(**self.versions.model_dump()),
             pools=tuple(self.pools),
             shared_pools=tuple(self.shared_pools),
+            ceph_pools=tuple(self.ceph_pools),
+            lvm_pools=tuple(self.lvm_pools),
             networks=tuple(self.networks),
             bridges=tuple(self.bridges),
             filters=tuple(self.filters),

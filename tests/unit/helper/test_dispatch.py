@@ -64,6 +64,10 @@ GOOD: dict[str, dict[str, Any]] = {
     "fabric_deactivate": {"partition": 13, "claim": CLAIM},
     "image_inspect": {"path": "/pool/a.img", "pool_path": "/pool"},
     "file_digest": {"path": "/pool/a.img", "pool_path": "/pool"},
+    "thin_volume_create": {"group": "vg0", "name": "a.raw", "bytes": 1 << 20, "source": "b.raw"},
+    "thin_volume_grow": {"group": "vg0", "name": "a.raw", "bytes": 1 << 20},
+    "rbd_look": {"pool": "ceph", "name": "a.raw"},
+    "rbd_flatten": {"pool": "ceph", "name": "a.raw"},
     "overlay_dissolve": {"path": "/pool/a.img", "pool_path": "/pool", "below": "/pool/b.img"},
 }
 CODES = {

@@ -3,47 +3,29 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from xml.etree import ElementTree
 
 from vgpumgr.helper import sysfs
+from vgpumgr.helper.facts.pool_definitions import definitions
 from vgpumgr.helper.system import System
 
-# Defined pools, and those that are active now (storage_conf.c: virStoragePoolObjLoadAllConfigs,
-# virStoragePoolObjLoadAllState).
-DEFINED, ACTIVE = "/etc/libvirt/storage", "/run/libvirt/storage"
 # Pools whose volumes are files in a folder.
 _KINDS = ("dir", "fs", "netfs")
-_SUFFIX = ".xml"
-_MAX_CHARS = 1 << 20
 
 
 def pool_folders(system: System) -> tuple[str, ...]:
-    """The target of each pool, without a slash at its end; a file that makes no sense is no pool.
+    """The target of each pool, without a slash at its end.
 
     OSError where libvirt's folder could not be read.
     """
-    found = (_target(system.read(path)) for path in _files(system))
+    found = map(_target, definitions(system))
     return tuple(dict.fromkeys(path.rstrip("/") for path in found if path))
 
 
-def _files(system: System) -> Iterator[str]:
-    for folder in (DEFINED, ACTIVE):
-        if system.exists(folder):
-            names = system.list(folder)
-            yield from (f"{folder}/{name}" for name in names if name.endswith(_SUFFIX))
-
-
-def _target(text: str) -> str:
-    """The absolute path in a pool's definition, or in the state that wraps it; empty for none."""
-    if len(text) > _MAX_CHARS or "<!DOCTYPE" in text:
-        return ""
-    try:
-        root = ElementTree.fromstring(text)  # noqa: S314  root's file, no DOCTYPE
-    except ElementTree.ParseError:
-        return ""
-    pool = root if root.tag == "pool" else root.find("pool")
-    if pool is None or pool.get("type") not in _KINDS:
+def _target(pool: ElementTree.Element) -> str:
+    """Its absolute path; empty for none."""
+    if pool.get("type") not in _KINDS:
         return ""
     path = pool.findtext("target/path") or ""
     return path if path.startswith("/") else ""

@@ -17,7 +17,8 @@ from vgpumgr.helper.allowed_programs import QEMU_IMG
 from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.facts import image_header
-from vgpumgr.helper.facts.storage_pools import ACTIVE, DEFINED, pool_folders
+from vgpumgr.helper.facts.pool_definitions import ACTIVE, DEFINED
+from vgpumgr.helper.facts.storage_pools import pool_folders
 
 # A TiB at 100 MB/s.
 _REBASE_S = 4 * 3600.0

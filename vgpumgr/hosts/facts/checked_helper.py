@@ -121,6 +121,11 @@ def _file_digest(told: TypedAnswer) -> None:
     told.number("bytes")
 
 
+def _rbd_look(told: TypedAnswer) -> None:
+    told.need("parent")
+    told.maybe_text("parent")
+
+
 def _kvm_probe(told: TypedAnswer) -> None:
     told.flag("kvm")
     told.words("why")
@@ -137,5 +142,7 @@ _CHECKS: Mapping[str, Callable[[TypedAnswer], None]] = {
     "fabric_look": _fabric_look,
     "image_inspect": _image_inspect,
     "file_digest": _file_digest,
+    "rbd_look": _rbd_look,
+    "rbd_flatten": _rbd_look,
     "kvm_probe": _kvm_probe,
 }

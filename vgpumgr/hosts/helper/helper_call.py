@@ -47,6 +47,9 @@ CHANGES = frozenset(
         "fabric_deactivate",
         "restore",
         "overlay_dissolve",
+        "thin_volume_create",
+        "thin_volume_grow",
+        "rbd_flatten",
         "fleet_join",
         "fleet_leave",
         "forget",
@@ -62,6 +65,10 @@ LONG_S = {
     # A TiB at 100 MB/s; a host that is gone is noticed by SSH's keepalives before.
     "file_digest": 4 * 3600.0,
     "overlay_dissolve": 4 * 3600.0 + 60.0,
+    "rbd_look": 90.0,
+    "rbd_flatten": 4 * 3600.0 + 300.0,
+    "thin_volume_create": 300.0,
+    "thin_volume_grow": 240.0,
     "restore": 300.0,
     # Rebinding a driver, resetting a GPU and training links take tens of seconds.
     "vfs_set": 180.0,

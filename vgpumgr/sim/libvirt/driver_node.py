@@ -24,8 +24,17 @@ def connect(host: SimHost) -> virt.Libvirt:
         return virt.open_uri(f"test://{file.name}")
 
 
-def pool_path(pool: str) -> str:
+SERVER = "nas.sim.example"
+_MONITOR, _PORT = "mon.sim.example", "6789"
+_KEY_UUID = "00000000-0000-4000-8000-0000ce9400aa"
+
+
+def pool_path(pool: str, kind: str = "dir") -> str:
     """Where a storage pool's volumes lie."""
+    if kind == "rbd":
+        return pool
+    if kind == "logical":
+        return f"/dev/{pool}"
     return IMAGES if pool == "default" else f"/var/lib/libvirt/{pool}"
 
 
@@ -49,22 +58,42 @@ def node_xml(host: SimHost) -> bytes:
         network = _named(node, "network", name)
         etree.SubElement(network, "bridge", name=f"virbr{index}")
     for name in host.pools:
-        _pool(node, name)
+        _pool(node, name, pool_path(name, host.pool_kind(name)))
     return etree.tostring(node)
 
 
 def pool_files(host: SimHost) -> dict[str, str]:
     """libvirt's own definitions of the pools, by path, as the helper reads them."""
-    pools = ((name, _pool(etree.Element("none"), name)) for name in host.pools)
-    return {
-        f"/etc/libvirt/storage/{name}.xml": etree.tostring(pool).decode() for name, pool in pools
-    }
+    return {f"/etc/libvirt/storage/{name}.xml": pool_xml(host, name) for name in host.pools}
 
 
-def _pool(node: etree._Element, name: str) -> etree._Element:
+def pool_xml(host: SimHost, name: str) -> str:
+    """The definition that libvirt would have of a pool of that kind: its test driver has folders
+    alone.
+    """
+    kind = host.pool_kind(name)
+    pool = _pool(etree.Element("none"), name, pool_path(name, kind))
+    pool.set("type", kind)
+    _behind(etree.SubElement(pool, "source"), name, kind)
+    return etree.tostring(pool).decode()
+
+
+def _behind(source: etree._Element, name: str, kind: str) -> None:
+    if kind == "netfs":
+        etree.SubElement(source, "host", name=SERVER)
+        etree.SubElement(source, "dir", path=f"/{name}")
+    if kind == "rbd":
+        etree.SubElement(source, "host", name=_MONITOR, port=_PORT)
+        login = etree.SubElement(source, "auth", type="ceph", username="vgpumgr")
+        etree.SubElement(login, "secret", uuid=_KEY_UUID)
+    if kind in {"logical", "rbd"}:
+        etree.SubElement(source, "name").text = name
+
+
+def _pool(node: etree._Element, name: str, path: str) -> etree._Element:
     pool = _named(node, "pool", name)
     pool.set("type", "dir")
-    etree.SubElement(etree.SubElement(pool, "target"), "path").text = pool_path(name)
+    etree.SubElement(etree.SubElement(pool, "target"), "path").text = path
     return pool
 
 

@@ -8,22 +8,22 @@ from dataclasses import replace
 from lxml import etree
 
 from vgpumgr import domainxml, virt
+from vgpumgr.domainxml.storage_xml import pool_place
 from vgpumgr.domainxml.xml_tree import untrusted
-from vgpumgr.model.domain import PoolSource, VolumeFacts, VolumePlan
+from vgpumgr.model.domain import VolumeFacts, VolumePlan
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.host import StoragePool
 from vgpumgr.model.sim_fleet import SimHost
-from vgpumgr.sim.libvirt.driver_node import pool_path
+from vgpumgr.sim.libvirt.driver_node import pool_xml
 from vgpumgr.sim.libvirt.volume_files import Shelf, VolumeFiles
 from vgpumgr.sim.machine.durable_texts import Durable
 
 IMAGE_BYTES = 10 << 30
 
+_CEPH = "rbd"
 _SEEDED = "images made"
-# What a pool is that several hosts see.
 POOL_BYTES = 16 << 40
 """What a pool of a simulated host holds."""
-_SHARED_KIND, _SERVER = "netfs", "nas.sim.example"
 
 
 class SimStorage(VolumeFiles):
@@ -56,13 +56,14 @@ class SimStorage(VolumeFiles):
         return tuple(map(self._shown, self._libvirt().storage.pools()))
 
     def _shown(self, pool: StoragePool) -> StoragePool:
-        """Larger than those of libvirt's test driver, and shared where the host says so."""
+        """Larger than those of libvirt's test driver, and of the kind that the host has it as."""
         used = pool.capacity_bytes - pool.available_bytes
-        shared = pool.name in self._host.shared_pools
+        place = pool_place(pool_xml(self._host, pool.name))
         return replace(
             pool,
-            kind=_SHARED_KIND if shared else pool.kind,
-            source=PoolSource(hosts=(_SERVER,), name=f"/{pool.name}") if shared else pool.source,
+            kind=place.kind,
+            path=place.path,
+            source=place.source,
             capacity_bytes=POOL_BYTES,
             available_bytes=POOL_BYTES - used,
         )
@@ -78,15 +79,37 @@ class SimStorage(VolumeFiles):
         shelf.keep(facts, xml)
         if source is not None:
             self._copy(source, facts)
+            if self._host.pool_kind(pool) == _CEPH:
+                shelf.put_over(facts, source.name)
+                facts = replace(facts, capacity_bytes=source.capacity_bytes)
+                shelf.keep(facts, xml)
         return facts
+
+    def take(self, plan: VolumePlan) -> VolumeFacts:
+        """Know a volume that was made without libvirt, with what its source has."""
+        raw = replace(plan, mode="fresh")
+        facts = self.create(plan.pool, domainxml.volume(raw))
+        if plan.source:
+            self._copy(self._require(plan.pool, plan.source), facts)
+        return facts
+
+    def stand_alone(self, pool: str, volume: str) -> None:
+        """Have a clone be one no more."""
+        self._shelf(pool).put_over(self._require(pool, volume), "")
+
+    def parent(self, pool: str, volume: str) -> str:
+        """What a volume of Ceph's is a clone of; empty for nothing. NotFound for no volume."""
+        return self._shelf(pool).parent(self._require(pool, volume))
 
     def upload(self, pool: str, volume: str, data: bytes) -> None:
         """Keep ``data`` as the volume's first bytes."""
+        self._refuse_ceph(pool, "uploading")
         self._require(pool, volume)
         self._write(pool, volume, data)
 
     def fill(self, pool: str, volume: str, length: int, data: bytes) -> None:
         """Keep a raw volume's whole file: ``data``, then zeros up to its capacity."""
+        self._refuse_ceph(pool, "uploading")
         facts = self._require(pool, volume)
         if facts.capacity_bytes != length:
             why = f"it has {facts.capacity_bytes} bytes, {length} were sent"
@@ -98,6 +121,14 @@ class SimStorage(VolumeFiles):
         facts = self._require(pool, volume)
         if facts.capacity_bytes >= capacity_bytes:
             return
+        if self._host.pool_kind(pool) == "logical":
+            why = "storage pool does not support changing of volume capacity"
+            raise HostRefused(f"cannot grow volume {volume}", why=why)
+        self.extend(pool, volume, capacity_bytes)
+
+    def extend(self, pool: str, volume: str, capacity_bytes: int) -> None:
+        """Make it larger by whatever means."""
+        facts = self._require(pool, volume)
         shelf = self._shelf(pool)
         made = untrusted(shelf.xml(facts), "volume")
         capacity = made.find("capacity")
@@ -127,8 +158,16 @@ class SimStorage(VolumeFiles):
         facts = self.look(pool, volume)
         if facts is None:
             return
+        if clones := self._shelf(pool).clones(facts):
+            why = f"failed to remove volume: {', '.join(clones)} are clones of it"
+            raise HostRefused(f"cannot delete volume {volume}", why=why, errno_name="EBUSY")
         self._libvirt().storage.delete(pool, volume)
         self._shelf(pool).drop(facts)
+
+    def _refuse_ceph(self, pool: str, doing: str) -> None:
+        if self._host.pool_kind(pool) == _CEPH:
+            why = f"storage pool does not support volume {doing}"
+            raise HostRefused(f"cannot write to storage pool {pool}", why=why)
 
     def _copy(self, source: VolumeFacts, copy: VolumeFacts) -> None:
         """As qemu-img convert does it: what lies below the source is in the copy itself."""
@@ -153,7 +192,7 @@ class SimStorage(VolumeFiles):
             facts = VolumeFacts(
                 pool=plan.pool,
                 name=name,
-                path=f"{pool_path(plan.pool)}/{name}",
+                path=self.path_of(plan.pool, name),
                 capacity_bytes=IMAGE_BYTES,
                 format=plan.format,
             )

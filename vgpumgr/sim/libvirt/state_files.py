@@ -34,7 +34,9 @@ class LibvirtFiles:
         self._host = host
         self._domains = domains
         self._volumes = volumes
-        self._pools = {driver_node.pool_path(pool): pool for pool in host.pools}
+        self._pools = {
+            driver_node.pool_path(pool, host.pool_kind(pool)): pool for pool in host.pools
+        }
         self._started = next(WRITES)
 
     def show(self, tree: FileTree) -> None:
@@ -43,8 +45,9 @@ class LibvirtFiles:
             tree.listing(folder, self._names(kind))
         for path, text in driver_node.pool_files(self._host).items():
             tree.text(path, text)
-        for path in self._pools:
-            tree.folder(path)
+        for path, pool in self._pools.items():
+            if self._host.pool_kind(pool) in {"dir", "netfs"}:
+                tree.folder(path)
         for name in self._host.networks:
             tree.text(f"{_NETWORKS}/{name}{_SUFFIX}", "")
         tree.text("/run/libvirtd.pid", f"{_PID}\n")

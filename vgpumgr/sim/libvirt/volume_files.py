@@ -21,7 +21,7 @@ from vgpumgr.sim.libvirt.driver_node import pool_path
 from vgpumgr.sim.linux.file_tree import refusal
 from vgpumgr.sim.machine.durable_texts import Durable
 
-_VOLUME, _DATA, _GUEST = "volume:", "data:", "guest:"
+_VOLUME, _DATA, _GUEST, _PARENT = "volume:", "data:", "guest:", "parent:"
 # Each volume that comes or goes gets the next number, in the place of a time.
 _CHANGES = count(time.time_ns())
 
@@ -67,6 +67,20 @@ class Shelf:
         del self._durable[_VOLUME + _key(facts)]
         self._durable.pop(_DATA + _key(facts), None)
         self._durable.pop(_GUEST + _key(facts), None)
+        self._durable.pop(_PARENT + _key(facts), None)
+
+    def parent(self, facts: VolumeFacts) -> str:
+        """The name of the volume of Ceph's that it is a clone of; empty for none."""
+        return self._durable.get(_PARENT + _key(facts), "")
+
+    def put_over(self, facts: VolumeFacts, parent: str) -> None:
+        """Keep what it is a clone of; empty for nothing any more."""
+        self._durable[_PARENT + _key(facts)] = parent
+
+    def clones(self, facts: VolumeFacts) -> tuple[str, ...]:
+        """The volumes that are clones of it."""
+        pool = [each for each in self.all() if each.pool == facts.pool]
+        return tuple(each.name for each in pool if self.parent(each) == facts.name)
 
     def data(self, facts: VolumeFacts) -> str:
         """Its packed data; empty where nothing was written."""
@@ -168,7 +182,11 @@ class VolumeFiles:
     def look(self, pool: str, volume: str) -> VolumeFacts | None:
         """One volume, or None; NotFound when there is no such pool."""
         self._require_pool(pool)
-        return self._shelf(pool).at(f"{pool_path(pool)}/{volume}")
+        return self._shelf(pool).at(self.path_of(pool, volume))
+
+    def path_of(self, pool: str, volume: str) -> str:
+        """Where a volume of that name lies, or would."""
+        return f"{pool_path(pool, self._host.pool_kind(pool))}/{volume}"
 
     def volumes(self, pool: str) -> tuple[VolumeFacts, ...]:
         """Every volume of a pool, by name; NotFound when there is no such pool."""
@@ -273,7 +291,7 @@ class VolumeFiles:
         return facts
 
     def _shelf(self, pool: str) -> Shelf:
-        return self._shared if pool in self._host.shared_pools else self._own
+        return self._shared if pool in self._host.seen_elsewhere else self._own
 
     def _find(self, path: str) -> VolumeFacts | None:
         found = self._own.at(path) or self._shared.at(path)

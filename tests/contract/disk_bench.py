@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,10 +21,32 @@ from vgpumgr.model.ports import Host, Hosts
 from vgpumgr.model.vm import DiskSpec, VmRecord, VmSpec
 from vgpumgr.store import open_ledger
 
-POOL = "default"
 MIB = 1 << 20
 HOST = "h1"
 WRITES = ("reserve", "record")
+
+
+@dataclass(frozen=True)
+class TestedPool:
+    """A storage pool, and what differs by its kind. ``running``: what a VM that runs has on its
+    disks can be kept; ``layered``: a volume names what it is laid over.
+    """
+
+    __test__ = False
+
+    name: str = "default"
+    format: str = "qcow2"
+    running: bool = True
+    layered: bool = True
+
+    def disk(self, mib: int) -> DiskSpec:
+        return DiskSpec(pool=self.name, size_bytes=mib * MIB, format=self.format)
+
+
+FILES = TestedPool()
+NFS = TestedPool(name="nas")
+LVM = TestedPool(name="fast", format="raw", running=False, layered=False)
+CEPH = TestedPool(name="ceph", format="raw", running=False, layered=False)
 
 
 class Killed(BaseException):
@@ -70,8 +92,15 @@ class DiskBench:
     is another one then.
     """
 
-    def __init__(self, folder: Path, hosts: Callable[[Ledger], tuple[Hosts, HostRecord]]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        hosts: Callable[[Ledger], tuple[Hosts, HostRecord]],
+        pool: TestedPool = FILES,
+    ) -> None:
         self.at = HOST
+        self.pool = pool
+        self.two = (pool.disk(4), pool.disk(8))
         self._file = folder / f"{uuid.uuid4()}.db"
         new_ledger(self._file)
         self.ledger = open_ledger(self._file)
@@ -125,7 +154,7 @@ class DiskBench:
             yield found
 
     def volumes(self) -> set[str]:
-        return {each.name for each in self.host.storage.volumes(POOL)}
+        return {each.name for each in self.host.storage.volumes(self.pool.name)}
 
     def owned(self) -> set[str]:
         """The volumes that the ledger knows of."""

@@ -14,10 +14,10 @@ from tests.contract.disk_bench import MIB, DiskBench
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.engine.use_cases import Engine
-from vgpumgr.model.errors import Conflict, NotFound, StillRunning
+from vgpumgr.model.errors import Conflict, NoPlacement, NotFound, StillRunning
 from vgpumgr.model.operation import FINAL_TASKS, TaskState
 from vgpumgr.model.snapshot import DiskMoment
-from vgpumgr.model.vm import DiskSpec
+from vgpumgr.model.vm import DiskMode
 
 CASES = Cases[DiskBench]()
 # Each step killed: a minute on a real host.
@@ -26,12 +26,19 @@ KILLS = Cases[DiskBench]()
 LISTS = (CASES, KILLS)
 """Both run on a simulated host and on a real one: test_contract_disks.py."""
 
-TWO = (DiskSpec(size_bytes=2 * MIB), DiskSpec(size_bytes=4 * MIB))
 AT_ONCE = StopManner(force=True)
 
 
 def take(bench: DiskBench, snapshot: str) -> None:
+    """The snapshot; where the storage keeps no disk of a VM that runs, it is off meanwhile."""
+    runs = bench.runs() and not bench.pool.running
+    if runs:
+        with pytest.raises(StillRunning):
+            bench.engine.take_snapshot("a", snapshot)
+        bench.stop()
     bench.engine.take_snapshot("a", snapshot).raise_for_failure()
+    if runs:
+        bench.start()
 
 
 def revert(bench: DiskBench, snapshot: str) -> None:
@@ -40,7 +47,7 @@ def revert(bench: DiskBench, snapshot: str) -> None:
 
 @CASES.case()
 def what_was_written_before_a_snapshot_is_there_after_a_revert(bench: DiskBench) -> None:
-    bench.make(*TWO)
+    bench.make(*bench.two)
     bench.stop()
     bench.write(1)
     take(bench, "s1")
@@ -57,10 +64,11 @@ def what_was_written_before_a_snapshot_is_there_after_a_revert(bench: DiskBench)
 
 @CASES.case()
 def a_running_guest_writes_on_and_its_snapshot_stays(bench: DiskBench) -> None:
-    bench.make(*TWO)
+    bench.make(*bench.two)
     bench.write(1)
     take(bench, "s1")
-    assert bench.vm().snapshots.snapshots[0].moment is DiskMoment.RUNNING
+    moment = DiskMoment.RUNNING if bench.pool.running else DiskMoment.OFF
+    assert bench.vm().snapshots.snapshots[0].moment is moment
     bench.write(2)
     take(bench, "s2")
     bench.write(3)
@@ -78,7 +86,7 @@ def a_running_guest_writes_on_and_its_snapshot_stays(bench: DiskBench) -> None:
 
 @CASES.case()
 def a_guest_that_goes_off_and_on_keeps_what_it_wrote_after_a_snapshot(bench: DiskBench) -> None:
-    bench.make(*TWO)
+    bench.make(*bench.two)
     take(bench, "s1")
     bench.write(5)
     bench.stop()
@@ -89,7 +97,7 @@ def a_guest_that_goes_off_and_on_keeps_what_it_wrote_after_a_snapshot(bench: Dis
 
 @CASES.case()
 def a_snapshot_without_an_agent_is_not_frozen(bench: DiskBench) -> None:
-    bench.make(*TWO)
+    bench.make(*bench.two)
     with pytest.raises(Conflict):
         bench.engine.take_snapshot("a", "s1", freeze=True)
     assert bench.nothing_is_left()
@@ -97,24 +105,24 @@ def a_snapshot_without_an_agent_is_not_frozen(bench: DiskBench) -> None:
 
 @CASES.case()
 def a_grown_disk_stays_large_after_a_revert(bench: DiskBench) -> None:
-    bench.make(*TWO)
+    bench.make(*bench.two)
     bench.stop()
     bench.write(1)
     take(bench, "s1")
-    larger = (DiskSpec(size_bytes=8 * MIB), TWO[1])
+    larger = (bench.pool.disk(16), bench.two[1])
     spec = replace(bench.vm().spec, disks=larger)
     bench.engine.apply([spec], restart=True)[1].raise_for_failure()
     if bench.runs():
         bench.stop()
     revert(bench, "s1")
     found = bench.host.storage.look(*bench.vm().volumes[0])
-    assert found is not None and found.capacity_bytes == 8 * MIB
+    assert found is not None and found.capacity_bytes == 16 * MIB
     assert bench.read() == [1, 1]
 
 
 @CASES.case()
 def a_copy_of_a_vm_with_snapshots_stands_alone(bench: DiskBench) -> None:
-    bench.make(*TWO)
+    bench.make(*bench.two)
     bench.stop()
     bench.write(1)
     take(bench, "s1")
@@ -201,7 +209,7 @@ def a_clone_of_a_snapshot_is_laid_over_it(bench: DiskBench) -> None:
     bench.write(3, "b")
     assert (bench.read(), bench.read("b")) == ([2, 2], [3, 3])
     below = [bench.host.storage.look(*each) for each in bench.vm("b").volumes]
-    assert all(each and each.backing_path for each in below)
+    assert all(each and bool(each.backing_path) is bench.pool.layered for each in below)
     for refused in (
         lambda: drop(bench, "s1"),
         lambda: bench.engine.delete(["a"], keep_disks=False, force=True).raise_for_failure(),
@@ -229,6 +237,38 @@ def a_clone_has_snapshots_of_its_own_and_goes_with_its_source(bench: DiskBench) 
     assert bench.read("b") == [6, 6]
     bench.engine.delete(["a", "b"], keep_disks=False, force=True).raise_for_failure()
     assert bench.nothing_is_left()
+
+
+@CASES.case()
+def a_disk_is_made_from_a_volume_of_its_pool(bench: DiskBench) -> None:
+    """Laid over it, or a copy that stands alone; larger than it either way."""
+    bench.make(bench.pool.disk(4))
+    bench.stop()
+    bench.write(1)
+    [(_, base)] = bench.vm().volumes
+    bench.engine.delete(["a"], keep_disks=True, force=True).raise_for_failure()
+    kind = bench.pool.format
+    made = replace(bench.pool.disk(8), image=base, image_format=kind)
+    for name, mode in (("b", DiskMode.OVERLAY), ("c", DiskMode.COPY)):
+        bench.make(replace(made, mode=mode), name=name)
+        bench.stop(name)
+        assert bench.read(name) == [1]
+        [found] = [bench.host.storage.look(*each) for each in bench.vm(name).volumes]
+        assert found and found.capacity_bytes == 8 * MIB
+    bench.engine.delete(["b"], keep_disks=False, force=True).raise_for_failure()
+    bench.host.storage.delete(bench.pool.name, base)
+    assert bench.read("c") == [1]
+    assert bench.nothing_is_left()
+
+
+@CASES.case()
+def a_disk_of_another_format_than_the_pool_has_is_refused(bench: DiskBench) -> None:
+    if bench.pool.layered:
+        return
+    with pytest.raises(NoPlacement) as caught:
+        bench.make(replace(bench.pool.disk(4), format="qcow2"))
+    assert "needs format: raw" in caught.value.why
+    assert bench.nothing_is_left() and not bench.ledger.vms()
 
 
 @dataclass(frozen=True)
@@ -282,7 +322,7 @@ def fresh(bench: DiskBench, *, running: bool) -> None:
     """A VM of its own, with something on its disks."""
     if bench.ledger.vms():
         bench.engine.delete(["a"], keep_disks=False, force=True).raise_for_failure()
-    bench.make(*TWO)
+    bench.make(*bench.two)
     if not running:
         bench.stop()
     bench.write(1)
@@ -313,7 +353,13 @@ def a_snapshot_of_a_vm_that_is_off_is_killed(bench: DiskBench) -> None:
 
 @KILLS.case()
 def a_snapshot_of_a_running_vm_is_killed(bench: DiskBench) -> None:
-    snapshot_killed(bench, running=True)
+    if bench.pool.running:
+        snapshot_killed(bench, running=True)
+        return
+    fresh(bench, running=True)
+    with pytest.raises(StillRunning):
+        bench.engine.take_snapshot("a", "s1")
+    assert bench.runs() and bench.nothing_is_left()
 
 
 def revert_killed(bench: DiskBench, *, running: bool) -> None:
@@ -368,3 +414,22 @@ def the_deletion_of_a_snapshot_of_a_vm_that_is_off_is_killed(bench: DiskBench) -
 @KILLS.case()
 def the_deletion_of_a_snapshot_of_a_running_vm_is_killed(bench: DiskBench) -> None:
     deletion_killed(bench, running=True)
+
+
+@KILLS.case()
+def a_clone_of_a_snapshot_is_killed(bench: DiskBench) -> None:
+    fresh(bench, running=False)
+    take(bench, "s1")
+    bench.write(2)
+
+    def check(done: bool) -> None:
+        assert ("b" in [each.name for each in bench.ledger.vms()]) is done
+        assert bench.read() == [2, 2]
+        if done:
+            assert bench.read("b") == [1, 1]
+            bench.engine.delete(["b"], keep_disks=False, force=True).raise_for_failure()
+
+    def clone(engine: Engine) -> Outcome:
+        return engine.apply([engine.clone_spec(bench.vm(), "b", "s1")])[1]
+
+    KilledCommand(bench, lambda: None, clone, check).everywhere()

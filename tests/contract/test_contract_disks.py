@@ -12,7 +12,7 @@ import pytest
 
 from tests import nshosts
 from tests.contract.bench import Case, Cases
-from tests.contract.disk_bench import HOST, DiskBench
+from tests.contract.disk_bench import CEPH, FILES, HOST, LVM, NFS, DiskBench, TestedPool
 from tests.contract.disk_cases import CASES, KILLS
 from vgpumgr.hosts.real_hosts import RealHosts
 from vgpumgr.model.domain import VolumeFacts
@@ -80,25 +80,38 @@ class QemuDisks:
             connection.close()
 
 
-def simulated(folder: Path) -> Iterator[DiskBench]:
+def simulated(folder: Path, pool: TestedPool) -> Iterator[DiskBench]:
     opened: list[InProcessHosts] = []
 
     def hosts(ledger: Ledger) -> tuple[Hosts, HostRecord]:
         identity = (ledger.fleet_id(), ledger.epoch())
-        fleet = SimFleet(name="disks", hosts=(SimHost(name=HOST),))
+        fleet = SimFleet(name="disks", hosts=(SIMULATED,))
         opened.append(InProcessHosts(fleet, identity=lambda: identity))
         return opened[0], HostRecord(name=HOST, address=f"sim://{HOST}")
 
-    bench = DiskBench(folder, hosts)
+    bench = DiskBench(folder, hosts, pool)
     bench.disks = SimDisks(opened[0].fleet.host(HOST).storage)
     yield bench
     bench.ledger.close()
     opened[0].close()
 
 
-@pytest.fixture(scope="module")
-def simulated_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DiskBench]:
-    yield from simulated(tmp_path_factory.mktemp("simulated"))
+SIMULATED = SimHost(
+    name=HOST,
+    pools=("default", NFS.name, LVM.name, CEPH.name),
+    shared_pools=(NFS.name,),
+    lvm_pools=(LVM.name,),
+    ceph_pools=(CEPH.name,),
+)
+
+
+@pytest.fixture(
+    scope="module", params=[FILES, NFS, LVM, CEPH], ids=lambda pool: str(getattr(pool, "name", ""))
+)
+def simulated_host(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DiskBench]:
+    yield from simulated(tmp_path_factory.mktemp("simulated"), request.param)
 
 
 @pytest.fixture

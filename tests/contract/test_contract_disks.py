@@ -10,7 +10,7 @@ import libvirt
 import libvirt_qemu
 import pytest
 
-from tests import nshosts
+from tests import nshosts, storage_servers
 from tests.contract.bench import Case, Cases
 from tests.contract.disk_bench import CEPH, FILES, HOST, LVM, NFS, DiskBench, TestedPool
 from tests.contract.disk_cases import CASES, KILLS
@@ -52,7 +52,7 @@ class QemuDisks:
 
     def read(self, domain: str, disk: VolumeFacts) -> int:
         copy = "/var/lib/libvirt/read"
-        convert = ("convert", "-U", "-f", disk.format, "-O", "raw", disk.path, copy)
+        convert = ("convert", "-U", "-f", disk.format, "-O", "raw", _place(disk), copy)
         self._do(domain, disk, "flush")
         self.where.run("qemu-img", *convert)
         return self.where.path(copy).read_bytes()[0]
@@ -63,7 +63,7 @@ class QemuDisks:
         try:
             found = connection.lookupByName(domain)
             if not found.isActive():
-                self.where.run("qemu-io", "-f", disk.format, "-c", words, disk.path)
+                self.where.run("qemu-io", "-f", disk.format, "-c", words, _place(disk))
                 return
             number = (
                 found.XMLDesc(0)
@@ -96,6 +96,12 @@ def simulated(folder: Path, pool: TestedPool) -> Iterator[DiskBench]:
     opened[0].close()
 
 
+def _place(disk: VolumeFacts) -> str:
+    """As QEMU's tools name it."""
+    ceph = disk.pool == storage_servers.CEPH_POOL
+    return storage_servers.ceph_image(disk.path) if ceph else disk.path
+
+
 SIMULATED = SimHost(
     name=HOST,
     pools=("default", NFS.name, LVM.name, CEPH.name),
@@ -122,16 +128,24 @@ def simulated_bench(simulated_host: DiskBench) -> Iterator[DiskBench]:
 
 @pytest.fixture(scope="module")
 def where() -> Iterator[nshosts.NamespaceHost]:
-    if why := nshosts.missing():
+    if why := storage_servers.missing() or storage_servers.ceph_missing():
         pytest.skip(why)
-    fleet = nshosts.NamespaceFleet(1)
+    server = storage_servers.NfsServer()
+    fleet = nshosts.NamespaceFleet(1, prepare=server.prepare)
+    server.mount(fleet.hosts[0])
+    storage_servers.start_ceph(fleet.hosts[0])
     yield fleet.hosts[0]
     fleet.close()
+    server.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(
+    scope="module", params=[FILES, NFS, CEPH], ids=lambda pool: str(getattr(pool, "name", ""))
+)
 def real_host(
-    where: nshosts.NamespaceHost, tmp_path_factory: pytest.TempPathFactory
+    where: nshosts.NamespaceHost,
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[DiskBench]:
     opened: list[RealHosts] = []
 
@@ -148,7 +162,7 @@ def real_host(
         real.open(record).installation.install()
         return real, record
 
-    bench = DiskBench(tmp_path_factory.mktemp("real"), hosts)
+    bench = DiskBench(tmp_path_factory.mktemp("real"), hosts, request.param)
     bench.disks = QemuDisks(where)
     yield bench
     bench.ledger.close()

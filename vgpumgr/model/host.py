@@ -119,6 +119,7 @@ class Versions:
     helper: str = ""
 
 
+_UNKNOWN_BYTES = 1 << 62
 # By libvirt's kind of a pool, where it is no folder.
 _DISK_TYPES = {
     "disk": DiskType.BLOCK,
@@ -152,9 +153,12 @@ class StoragePool:
 
     @property
     def room_bytes(self) -> int:
-        """What new volumes may fill. Thin volumes of LVM fill a pool within the volume group, and
-        libvirt knows only what is free of the group.
+        """What new volumes may fill; a great number where that is not known. Thin volumes of LVM
+        fill a pool within the volume group, and libvirt knows only what is free of the group. Of a
+        cluster that has not counted yet libvirt says that it has nothing at all.
         """
+        if not self.capacity_bytes:
+            return _UNKNOWN_BYTES
         return self.capacity_bytes if self.kind == "logical" else self.available_bytes
 
 

@@ -283,7 +283,11 @@ def _host_supply(
         filters=facts.filters,
         features=_features(facts),
         pools={pool.name: pool.room_bytes for pool in facts.pools if pool.active},
-        pool_sizes={pool.name: pool.capacity_bytes for pool in facts.pools if pool.active},
+        pool_sizes={
+            pool.name: pool.capacity_bytes
+            for pool in facts.pools
+            if pool.active and pool.capacity_bytes
+        },
         raw_pools=frozenset(
             pool.name for pool in facts.pools if pool.disk_type is not DiskType.FILE
         ),

@@ -40,10 +40,15 @@ class CreateVolume(Step):
         return volume_seen(host, self.plan.pool, self.plan.name)
 
     def act(self, host: Host, clock: Clock) -> None:
-        """Create it; a volume of that name that we did not make is refused."""
+        """Create it; a volume of that name that we did not make is refused. libvirt makes a copy as
+        large as what is copied, whatever it is told.
+        """
         refuse_foreign(host, self.plan.pool, self.plan.name)
         copy_from = self.plan.source if self.plan.mode == "copy" else None
-        host.storage.create(self.plan.pool, domainxml.volume(self.plan), copy_from=copy_from)
+        xml = domainxml.volume(self.plan)
+        made = host.storage.create(self.plan.pool, xml, copy_from=copy_from)
+        if copy_from and made.capacity_bytes < self.plan.capacity_bytes:
+            host.storage.grow(self.plan.pool, self.plan.name, self.plan.capacity_bytes)
 
     def undo(self, host: Host) -> None:
         """Delete it."""

@@ -64,7 +64,8 @@ def _parent(call: Call, pool: CephSource, name: str) -> str | None:
         parent = json.loads(said[said.index("{") :]).get("parent")
         if parent is None:
             return None
-        return f"{parent['pool']}/{parent['image']}@{parent['snapshot']}"
+        within = f"{parent['pool_namespace']}/" if parent.get("pool_namespace") else ""
+        return f"{parent['pool']}/{within}{parent['image']}@{parent['snapshot']}"
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         why = f"{type(error).__name__} in {said[:200]!r}"
         raise HelperError(errors.UNKNOWN, f"what rbd says of {name} is unknown", why) from error

@@ -33,24 +33,25 @@ install() { # APT OPTIONS AND PACKAGES…
   rm -f "$log"
 }
 
-# Prometheus and Alertmanager with their tools, in a folder of this tree: Debian's packages would start both as services.
+# Prometheus and Alertmanager with their tools, in a folder of this tree: installed packages would run both as services.
 unpack_monitoring() {
-  local folder=.monitoring work
-  [ ! -x $folder/usr/bin/amtool ] || return 0
-  echo "set-up: unpacking Prometheus and Alertmanager into $folder" >&2
-  work=$(mktemp -d)
-  if ! (cd "$work" && apt-get -qq -o APT::Sandbox::User=root download prometheus prometheus-alertmanager) >"$work/log" 2>&1; then
-    $as_root apt-get -qq -o Acquire::Retries=3 update >>"$work/log" 2>&1 || true
-    if ! (cd "$work" && apt-get -qq -o APT::Sandbox::User=root download prometheus prometheus-alertmanager) >"$work/log" 2>&1; then
+  local folder=.monitoring templates=usr/share/prometheus/alertmanager work
+  if [ ! -x $folder/usr/bin/amtool ]; then
+    echo "set-up: unpacking Prometheus and Alertmanager into $folder" >&2
+    work=$(mktemp -d)
+    fetch() { (cd "$work" && apt-get -qq -o APT::Sandbox::User=root download prometheus prometheus-alertmanager) >"$work/log" 2>&1; }
+    if ! fetch && ! { $as_root apt-get -qq -o Acquire::Retries=3 update && fetch; }; then
       tail -n 20 "$work/log" >&2
       echo "set-up: apt-get could not download prometheus and prometheus-alertmanager" >&2
       exit 1
     fi
+    rm -rf $folder $folder.new
+    for package in "$work"/*.deb; do dpkg-deb --extract "$package" $folder.new; done
+    mv $folder.new $folder
+    rm -rf "$work"
   fi
-  rm -rf $folder
-  for package in "$work"/*.deb; do dpkg-deb --extract "$package" $folder.new; done
-  mv $folder.new $folder
-  rm -rf "$work"
+  # Debian's Alertmanager reads its templates there and nowhere else.
+  [ -e /$templates/default.tmpl ] || $as_root /usr/bin/install -D -m 644 -t /$templates $folder/$templates/*.tmpl
 }
 
 case "${1:-demo}" in

@@ -13,7 +13,7 @@ from tests.unit.images.files import cd, qcow2
 from vgpumgr import domainxml
 from vgpumgr.engine.images.image_copies import ImageImport
 from vgpumgr.model.domain import DomainState
-from vgpumgr.model.errors import Conflict, InUse, NoPlacement, NotFound, UsageError
+from vgpumgr.model.errors import Conflict, NoPlacement, NotFound, UsageError
 from vgpumgr.model.vm import Affinity, CdSpec, DiskSpec, VmSpec
 
 DISKS = (DiskSpec(size_bytes=1 << 20),)

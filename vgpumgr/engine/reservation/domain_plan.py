@@ -321,26 +321,28 @@ def _disks(vm: VmRecord, facts: HostFacts) -> tuple[DomainDisk, ...]:
 def _cds(vm: VmRecord, facts: HostFacts) -> Iterator[DomainDisk]:
     """Behind the cloud-init seed's drive, whether there is one or not."""
     for number, cd in enumerate(vm.spec.cds, 1):
-        yield DomainDisk(
-            path=volume_path(facts, cd.pool, cd.image),
-            format="raw",
-            target=f"sd{chr(ord('a') + number)}",
+        yield replace(
+            _at(facts, cd.pool, cd.image, f"sd{chr(ord('a') + number)}"),
             cdrom=True,
             boot_order=number if cd.boot else FIRST_DISK_BOOTS + number,
         )
 
 
 def _made_disks(vm: VmRecord, facts: HostFacts) -> tuple[DomainDisk, ...]:
-    pools = {pool.name: pool for pool in facts.pools}
     return tuple(
-        DomainDisk(
-            path=volume_path(facts, each.pool, each.name),
-            type=pools[each.pool].disk_type,
-            server=pools[each.pool].source if pools[each.pool].kind == "rbd" else NO_SOURCE,
+        replace(
+            _at(facts, each.pool, each.name, each.guest_name),
             format=each.format,
-            target=each.guest_name,
             cdrom=each.disk is None,
             tuning=each.disk.tuning if each.disk else UNTUNED_DISK,
         )
         for each in attached(vm)
     )
+
+
+def _at(facts: HostFacts, pool: str, volume: str, target: str) -> DomainDisk:
+    """A volume as QEMU opens it on this host."""
+    path = volume_path(facts, pool, volume)
+    found = next(each for each in facts.pools if each.name == pool)
+    server = found.source if found.kind == "rbd" else NO_SOURCE
+    return DomainDisk(path=path, format="raw", target=target, type=found.disk_type, server=server)

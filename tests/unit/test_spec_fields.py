@@ -118,10 +118,11 @@ NOT_IN_POOLS = {
     "numa": "a desktop is placed as VMs are by default",
     "hugepages": "memory set aside for spares would be lost to all else",
     "queue": "a pool's priority says which pool comes first",
+    "uuid": "each desktop has one of its own",
     "rolling": "its update says how many desktops get a new image at a time",
 }
 NO_DESKTOPS_FIELDS = {
-    "NicSpec.mac",
+    *("NicSpec.mac", "VmSpec.uuid"),
     *("VmSpec.autostart", "VmSpec.pin_cpus", "VmSpec.numa", "VmSpec.hugepage_kib", "VmSpec.queue"),
     *(f"Terms.{each.name}" for each in fields(Terms)),
 }

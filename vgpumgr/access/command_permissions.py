@@ -31,6 +31,8 @@ COMMAND_PERMISSIONS: Mapping[str, Needs] = MappingProxyType(
         "vm snapshot revert": Needs.VM_DELETE,
         "vm snapshot delete": Needs.VM_DELETE,
         "allocation list": Needs.VM_READ,
+        "takeover plan": Needs.VM_PLAN,
+        "takeover apply": Needs.VM_CREATE,
         "image list": Needs.IMAGE_READ,
         "image show": Needs.IMAGE_READ,
         "image import": Needs.IMAGE_WRITE,

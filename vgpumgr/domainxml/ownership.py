@@ -21,6 +21,8 @@ def write(tree: XmlTree, ownership: Ownership, labels: Mapping[str, str]) -> Non
     tree.set(f"{_VM}/@name", ownership.vm)
     tree.set(f"{_VM}/@id", ownership.vm_id)
     tree.set(f"{_VM}/@generation", ownership.generation)
+    if ownership.uuid:
+        tree.set(f"{_VM}/@uuid", ownership.uuid)
     for allocation in ownership.allocations:
         tree.add(_VM, _ALLOCATION, id=allocation)
     for name in sorted(labels):
@@ -36,6 +38,9 @@ def rewrite(domain: etree._Element, ownership: Ownership) -> None:
     mark.set("name", clean(ownership.vm))
     mark.set("id", clean(ownership.vm_id))
     mark.set("generation", clean(ownership.generation))
+    mark.attrib.pop("uuid", "")
+    if ownership.uuid:
+        mark.set("uuid", clean(ownership.uuid))
     for each in mark.findall(_ALLOCATION):
         mark.remove(each)
     for position, allocation in enumerate(ownership.allocations):
@@ -54,6 +59,7 @@ def read(domain: etree._Element) -> Ownership | None:
             vm_id=_value(mark, "id"),
             generation=int(_value(mark, "generation")),
             allocations=tuple(_value(child, "id") for child in mark.iterfind(_ALLOCATION)),
+            uuid=mark.get("uuid", ""),
         )
     except ValueError:
         return None  # a mark we did not write: such a domain is foreign, never ours to touch
@@ -91,6 +97,7 @@ def _text(mark: Ownership, vm: str, allocation: str) -> str:
             "name": clean(mark.vm),
             "id": clean(mark.vm_id),
             "generation": clean(mark.generation),
+            **({"uuid": clean(mark.uuid)} if mark.uuid else {}),
         },
         nsmap={PREFIX: NAMESPACE} if vm.startswith("{") else {},
     )

@@ -26,13 +26,18 @@ PASSED_CPU, LIKE_HOST = "host-passthrough", "host-model"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """What a domain's ``<metadata>`` says of us, in the namespace ``https://vgpumgr.dev/v1``."""
+    """What a domain's ``<metadata>`` says of us, in the namespace ``https://vgpumgr.dev/v1``.
+
+    ``uuid`` is the domain's own where its VM came with one: other than ``vm_id``, and no sign of a
+    domain that was adopted.
+    """
 
     fleet: str
     vm: str
     vm_id: str
     generation: int
     allocations: tuple[str, ...] = ()
+    uuid: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -235,7 +235,8 @@ class VmSpec:
     ``tpm``: an emulated TPM 2.0, whose state stays with the VM. ``cpu_model``: the host's own CPU
     (``host-passthrough``), ``host-model``, or one of libvirt's by name. ``cpu_shares`` is its
     weight (cgroups) where VMs want more CPU than there is, None: libvirt's default.
-    ``flavour`` is the one whose keys its file was filled with; empty: none.
+    ``flavour`` is the one whose keys its file was filled with; empty: none. ``uuid`` is the machine
+    UUID that its guest sees where it came with one; empty: it is the VM's id.
     """
 
     name: str = field(metadata=_NEW_VM)
@@ -265,6 +266,7 @@ class VmSpec:
     tenant: str = field(default="default", metadata=_LEDGER)
     queue: Terms | None = field(default=None, metadata=_LEDGER)
     flavour: str = field(default="", metadata=_LEDGER)
+    uuid: str = field(default="", metadata=_NEW_VM)
 
     @property
     def needed_images(self) -> tuple[tuple[str, str], ...]:
@@ -353,6 +355,11 @@ class VmRecord:
     def name(self) -> str:
         """The user's name for it, which is also the domain's name."""
         return self.spec.name
+
+    @property
+    def domain_uuid(self) -> str:
+        """libvirt's id of its domain, unless it was adopted; also the machine UUID in the guest."""
+        return self.spec.uuid or self.id
 
     @property
     def every_volume(self) -> tuple[tuple[str, str], ...]:

@@ -115,6 +115,14 @@ _SIM_HOST = {
         "The storage pools, among `pools`, that other hosts see too.",
         "hosts: [{name: t4, pools: [default, nfs], shared_pools: [nfs]}]",
     ),
+    "ceph_pools": Key(
+        "The storage pools, among `pools`, of a Ceph cluster that other hosts use, too.",
+        "hosts: [{name: t4, pools: [default, rbd], ceph_pools: [rbd]}]",
+    ),
+    "lvm_pools": Key(
+        "The storage pools, among `pools`, that are thin volumes of the host's own LVM.",
+        "hosts: [{name: t4, pools: [default, vg0], lvm_pools: [vg0]}]",
+    ),
     "networks": Key(
         "The libvirt networks of the host.", "hosts: [{name: t4, networks: [default, lab]}]"
     ),

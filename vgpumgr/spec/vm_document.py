@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
@@ -296,6 +297,16 @@ class MachineModel(Strict):
         )
 
 
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+def _own_uuid(text: str) -> str:
+    """In lower case. The nil UUID is no machine's."""
+    if _UUID.fullmatch(text) is None or not int(text.replace("-", ""), 16):
+        refuse("is no UUID of a machine: like 6a5f3c1e-0b7d-4c8e-9f21-3d4e5f6a7b8c")
+    return text.lower()
+
+
 class VmModel(MachineModel):
     """A VM, or ``replicas`` alike."""
 
@@ -308,6 +319,7 @@ class VmModel(MachineModel):
     hugepages: Hugepages | None = None
     queue: QueueField = None
     rolling: RollingModel | None = None
+    uuid: Annotated[Line, AfterValidator(_own_uuid)] | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> VmModel:
@@ -318,6 +330,8 @@ class VmModel(MachineModel):
             refuse("a VM cannot wait for its own end", "queue", "after")
         if self.replicas is not None and any(nic.mac for nic in self.networks):
             refuse("one MAC address cannot be every replica's: leave it out", "networks")
+        if self.replicas is not None and self.uuid:
+            refuse("one UUID cannot be every replica's: leave it out", "uuid")
         if self.hugepages and parse_bytes(self.memory) % parse_bytes(self.hugepages):
             refuse(f"memory {self.memory} is not a whole number of these pages", "hugepages")
         return self
@@ -333,4 +347,5 @@ class VmModel(MachineModel):
             numa=NumaPolicy(self.numa),
             hugepage_kib=parse_bytes(self.hugepages) // 1024 if self.hugepages else None,
             queue=self.queue.value(self.name) if self.queue else None,
+            uuid=self.uuid or "",
         )

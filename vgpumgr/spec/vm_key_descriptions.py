@@ -89,6 +89,11 @@ _VM = {
     "hugepages": Key(
         "The size of the huge pages (2MiB or 1GiB) that back the memory.", "hugepages: 1GiB"
     ),
+    "uuid": Key(
+        "The machine UUID that the guest sees (SMBIOS), for a VM that came with one; left out, it "
+        "is the VM's id.",
+        "uuid: 6a5f3c1e-0b7d-4c8e-9f21-3d4e5f6a7b8c",
+    ),
     "queue": Key(
         "Whether the VM may wait while nothing has room for it, and on which terms.", "queue: true"
     ),

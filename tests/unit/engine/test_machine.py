@@ -17,6 +17,7 @@ from vgpumgr.model.vm import DiskSpec, NicSpec
 DISK = DiskSpec(size_bytes=1 << 20)
 NIC = NicSpec(bridge="br0")
 MAC = "52:54:00:12:34:56"
+UUID = "6a5f3c1e-0b7d-4c8e-9f21-3d4e5f6a7b8c"
 
 
 @pytest.fixture
@@ -95,6 +96,33 @@ def test_a_mac_address_is_one_nics(world: SimWorld) -> None:
     world.engine.stop_vms(["a"], force=True, timeout_s=5.0).raise_for_failure()
     clone = world.engine.clone_spec(world.ledger.vm("a"), "b")
     assert clone.nics == (NIC,)
+
+
+def test_a_uuid_that_a_vm_came_with_is_its_machines_and_one_vms(world: SimWorld) -> None:
+    world.apply(vm("a", uuid=UUID, disks=(DISK,)))
+    record = world.ledger.vm("a")
+    seen = world.hosts.open(world.ledger.host(record.host)).domains.look("a")
+    assert seen is not None
+    assert (seen.uuid, record.domain_uuid) == (UUID, UUID)
+    assert seen.ownership is not None
+    assert (seen.ownership.vm_id, seen.ownership.uuid) == (record.id, UUID)
+    assert record.id != UUID
+    with pytest.raises(Conflict, match=f"b cannot have the UUID {UUID}") as caught:
+        world.engine.apply([vm("b", uuid=UUID)])
+    assert caught.value.why == "a has it"
+    with pytest.raises(Conflict, match=f"b cannot have the UUID {record.id}"):
+        world.engine.apply([vm("b", uuid=record.id)])
+    with pytest.raises(Conflict, match="a cannot change uuid in place"):
+        world.engine.apply([vm("a", disks=(DISK,))], restart=True)
+    world.engine.stop_vms(["a"], force=True, timeout_s=5.0).raise_for_failure()
+    assert world.engine.clone_spec(world.ledger.vm("a"), "b").uuid == ""
+    world.engine.migrate("a", "h3" if record.host == "h2" else "h2", cold=True).raise_for_failure()
+    moved = world.hosts.open(world.ledger.host(world.ledger.vm("a").host)).domains.look("a")
+    assert moved is not None
+    assert moved.uuid == UUID
+    assert not world.engine.drift().drifts
+    world.engine.delete(["a"], keep_disks=False, force=True).raise_for_failure()
+    world.apply(vm("a", uuid=UUID))
 
 
 def test_a_disk_larger_than_its_pool_is_refused(world: SimWorld) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
+from vgpumgr.cli.image_files import import_image
 from vgpumgr.cli.output import (
     Column,
     fields,
@@ -21,9 +20,9 @@ from vgpumgr.cli.output import (
     print_item,
     print_list,
 )
-from vgpumgr.cli.running_command import carry_out, finish, telling
+from vgpumgr.cli.running_command import carry_out, finish
 from vgpumgr.cli.views.ages import age
-from vgpumgr.endpoints.image_imports import IMPORT_IMAGE, ImageToImport, import_file
+from vgpumgr.endpoints.image_imports import ImageToImport
 from vgpumgr.endpoints.images import (
     LIST_IMAGES,
     RETIRE_IMAGE,
@@ -36,13 +35,6 @@ from vgpumgr.endpoints.shapes import Nothing
 from vgpumgr.model.formats import size_words, spanned
 from vgpumgr.model.image import FORMATS, VERSION
 from vgpumgr.model.vm import NAME
-
-if TYPE_CHECKING:
-    from vgpumgr.client.api_client import ApiClient
-    from vgpumgr.endpoints.endpoint import Result
-
-_ANY_SIZE = 1 << 62
-"""The largest disk is a setting of the server."""
 
 
 def image_text(item: Mapping[str, Any]) -> str:
@@ -153,38 +145,9 @@ def import_(
         pool=pool,
     )
     path = os.path.abspath(file)  # noqa: PTH100  links stay: the step opens it again
-    if context.server is not None:
-        done = _import_there(context, context.server, path, asked)
-    else:
-        here = replace(IMPORT_IMAGE, work=lambda call, asked: import_file(call, asked, path))
-        done = carry_out(context, here, asked, total=len(hosts) or len(context.app.ledger.hosts()))
+    done = import_image(context, path, asked)
     _print(done.answer)
     finish(done)
-
-
-def _import_there(
-    context: Context, server: ApiClient, path: str, asked: ImageToImport
-) -> Result[ImageItem]:
-    """Import a file of this machine at a server, to which it is sent where the server needs it. It
-    is looked at here, too: what the server would refuse is not sent.
-    """
-    from vgpumgr.client.file_upload import FileUpload
-    from vgpumgr.engine.images.image_copies import ImageImport
-    from vgpumgr.engine.images.image_import import FileNeeded, examined
-    from vgpumgr.engine.steps.image_file import opened
-
-    with telling(str) as tell:
-        looked_at = ImageImport(
-            path=path, name=asked.name, format=asked.format, most_bytes=_ANY_SIZE
-        )
-        sha256 = examined(looked_at, threading.Event(), tell).sha256
-    try:
-        return carry_out(context, IMPORT_IMAGE, replace(asked, sha256=sha256))
-    except FileNeeded:
-        upload = FileUpload(server)
-        with telling(lambda: upload.next) as tell, opened(path) as file:
-            id_ = upload.send(file, os.path.basename(path), sha256, tell)  # noqa: PTH119
-    return carry_out(context, IMPORT_IMAGE, replace(asked, upload=id_))
 
 
 @image.command("list")

@@ -6,7 +6,6 @@ import re
 import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 from vgpumgr import catalog
 from vgpumgr.model import formats
@@ -15,8 +14,7 @@ from vgpumgr.model.gpu import GpuRecord, GpuState
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.supply import Offer
 from vgpumgr.model.vm import NAME, Allocation, InstancePart, VmSpec
-
-_MOST = 63
+from vgpumgr.model.vm_names import MOST, free_name, legal_name
 
 
 def fault_of(name: str, vms: Collection[str], domains: Collection[str]) -> str:
@@ -28,25 +26,13 @@ def fault_of(name: str, vms: Collection[str], domains: Collection[str]) -> str:
         fault = (
             f"the name {name!r} is not a valid VM name: lower-case letters, digits and hyphens, "
         )
-        fault += f"at most {_MOST}"
+        fault += f"at most {MOST}"
     elif name in vms:
         fault = f"the fleet has a VM {name} already"
     else:
         return ""
-    new = _free(_legal(name), {*vms, *domains})
+    new = free_name(legal_name(name), {*vms, *domains})
     return f"{fault} (while it is off: virsh domrename {shlex.quote(name)} {new})"
-
-
-def _legal(name: str) -> str:
-    found = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_MOST].strip("-")
-    return found if re.fullmatch(NAME, found) else f"vm-{found}"[:_MOST].strip("-")
-
-
-def _free(name: str, taken: Collection[str]) -> str:
-    if name not in taken:
-        return name
-    numbered = (f"{name[: _MOST - 4]}-{number}" for number in count(2))
-    return next(each for each in numbered if each not in taken)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ def guest_addresses(context: EngineContext, vm: VmRecord) -> tuple[str, ...]:
     if not vm.spec.agent:
         return ()
     try:
-        found = context.host(vm.host).domains.guest(vm.id)
+        found = context.host(vm.host).domains.guest(vm.domain_uuid)
     except VgpumgrError:
         return ()  # the ticket is what was asked for
     return found.addresses if found is not None else ()

@@ -93,7 +93,7 @@ def new_vm(domain: DomainFacts, found: RebuiltDomain, host: str, now: float) -> 
         cpus=cpus,
         created_at=now,
     )
-    if domain.uuid != mark.vm_id:
+    if not _is_made(domain):
         return replace(record, definition=domainxml.without_mark(found.xml))
     return _with_volumes(record, found.disks, now)
 
@@ -181,17 +181,25 @@ def _described(
     spec = spec_of(described, old.hugepage_kib if old else X86_HUGEPAGE_KIB)
     if not isinstance(spec, VmSpec):
         raise DomainNotRead("; ".join(spec))
-    mark = domain.ownership
     # An adopted VM's console and the like are in the definition that it keeps, as its disks are.
-    made = mark is not None and domain.uuid == mark.vm_id
+    made = _is_made(domain)
     console = made and described.console and not spec.display
     devices: dict[str, Any] = dict.fromkeys(described.optional_devices, made)
-    if made:
-        devices |= _tuned(described, domain.uuid)
+    if made and domain.ownership is not None:
+        devices |= _tuned(described, domain.ownership.vm_id)
+        devices["uuid"] = domain.ownership.uuid
         devices["cpu_model"] = described.cpu_model or (old.cpu_model if old else PASSED_CPU)
     spec = replace(spec, autostart=domain.autostart, console=console, **devices)
     node = described.preferred_node if described.numa_node is None else described.numa_node
     return spec, described.pins, node
+
+
+def _is_made(domain: DomainFacts) -> bool:
+    """Whether the domain is of the fleet's own making: one that was adopted has an id of its own,
+    and so has a VM that came with one, which its mark says.
+    """
+    mark = domain.ownership
+    return mark is not None and domain.uuid == (mark.uuid or mark.vm_id)
 
 
 def _tuned(described: Described, vm_id: str) -> dict[str, Any]:

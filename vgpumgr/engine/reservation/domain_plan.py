@@ -227,7 +227,7 @@ def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: VmSite) 
         return adopted_xml(vm, mark, held)
     plan = DomainPlan(
         name=spec.name,
-        uuid=vm.id,
+        uuid=vm.domain_uuid,
         vcpus=spec.vcpus,
         memory_mib=spec.memory_mib,
         accelerator=_accelerator(site),
@@ -266,6 +266,7 @@ def ownership(vm: VmRecord, allocations: Iterable[Allocation], fleet: str) -> Ow
         vm_id=vm.id,
         generation=vm.generation,
         allocations=tuple(allocation.id for allocation in allocations),
+        uuid=vm.spec.uuid,
     )
 
 

@@ -34,7 +34,7 @@ class CreateThinVolume(CreateVolume):
 
 @dataclass(frozen=True, slots=True)
 class GrowThinVolume(GrowVolume):
-    """Make a thin volume larger; libvirt lists its new size once it has read the group anew."""
+    """Make a thin volume larger; libvirt lists its new size once it has read the group again."""
 
     group: str
 

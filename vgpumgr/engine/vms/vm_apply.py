@@ -25,8 +25,8 @@ from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.planning.automatic_layouts import with_layouts_of
 from vgpumgr.engine.planning.disk_images import absent, check_planned, refuse_unsteady
+from vgpumgr.engine.planning.given_addresses import refuse_shared
 from vgpumgr.engine.planning.hypothetical_layouts import with_layouts
-from vgpumgr.engine.planning.mac_addresses import refuse_shared_macs
 from vgpumgr.engine.planning.new_seats import is_reseated, release_command
 from vgpumgr.engine.planning.vm_admission import no_placement, require_known
 from vgpumgr.engine.planning.vm_plan import (
@@ -115,7 +115,7 @@ def plan(
         place = place_beside_bookings(place, ledger, now)
     planned, view = _with_looks(context, _PlanRequest(desired, rolling, before, place))
     refuse_oversized(planned.actions, view.hosts)
-    refuse_shared_macs(desired, view.vms)
+    refuse_shared(desired, view.vms)
     if planned.unplaced and context.stop.is_set():
         # Ctrl-C ends the solver of orders, too: that no place was found says nothing then.
         raise Interrupted("interrupted", why="nothing was changed yet")

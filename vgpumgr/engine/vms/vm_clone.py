@@ -35,7 +35,8 @@ def clone_spec(context: EngineContext, source: VmRecord, name: str, snapshot: st
         disks = tuple(_copy(each.disk, each.name) for each in volumes if each.disk)
     affinity = replace(source.spec.affinity, hosts=(source.host,))
     nics = tuple(replace(each, mac="") for each in source.spec.nics)
-    return replace(source.spec, name=name, disks=disks, nics=nics, affinity=affinity, queue=None)
+    own = replace(source.spec, name=name, uuid="", nics=nics, disks=disks)
+    return replace(own, affinity=affinity, queue=None)
 
 
 def _copy(disk: DiskSpec, volume: str) -> DiskSpec:

@@ -148,6 +148,24 @@ class FakeDomains:
     def cancel_pull(self, name: str, disk: str) -> None:
         self.host.call("cancel_pull", self._named(name), disk, effect=lambda: None)
 
+    def begin_backup(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
+        name = self._named(name)
+        effect = partial(self._back_up, name, files)
+        self.host.call("begin_backup", name, dict(files), freeze, effect=effect)
+
+    def _back_up(self, name: str, files: Mapping[str, str]) -> None:
+        self._live(name)
+        there = {volume.path for volume in self.host.volumes.values()}
+        if absent := [path for path in files.values() if path not in there]:
+            raise HostRefused(f"missing existing file: {absent[0]}")
+
+    def backup_progress(self, name: str) -> MoveProgress | None:
+        self.host.call("backup_progress", self._named(name), effect=lambda: None)
+        return None
+
+    def cancel_backup(self, name: str, files: Mapping[str, str]) -> None:
+        self.host.call("cancel_backup", self._named(name), effect=lambda: None)
+
     def thaw(self, name: str) -> None:
         self.host.call("thaw", self._named(name), effect=lambda: None)
 
@@ -260,7 +278,9 @@ class FakeStorage:
         found = self.host.call("volume_look", volume, effect=lambda: effect((pool, volume)))
         return found if isinstance(found, VolumeFacts) else None
 
-    def create(self, pool: str, xml: str, *, copy_from: str | None = None) -> VolumeFacts:
+    def create(
+        self, pool: str, xml: str, *, copy_from: str | None = None, from_pool: str = ""
+    ) -> VolumeFacts:
         found = self.host.call("volume_create", pool, xml, effect=lambda: self._create(pool, xml))
         assert isinstance(found, VolumeFacts)
         return found
@@ -268,6 +288,15 @@ class FakeStorage:
     def upload(self, pool: str, volume: str, data: bytes) -> None:
         effect = self.host.uploads.update
         self.host.call("upload", volume, effect=lambda: effect({volume: data}))
+
+    def read(self, pool: str, volume: str, most_bytes: int) -> bytes:
+        found = self.host.call("volume_read", volume, effect=lambda: self._read(pool, volume))
+        assert isinstance(found, bytes)
+        return found[:most_bytes]
+
+    def _read(self, pool: str, volume: str) -> bytes:
+        self._known(pool, volume)
+        return self.host.uploads.get(volume, b"")
 
     def volumes(self, pool: str) -> tuple[VolumeFacts, ...]:
         return tuple(each for each in self.host.volumes.values() if each.pool == pool)

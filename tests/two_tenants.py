@@ -41,6 +41,7 @@ from vgpumgr.model.role_binding import Scope
 from vgpumgr.model.scoped_reads import ScopedReads
 from vgpumgr.model.snapshot import NO_SNAPSHOTS, DiskMoment, Snapshot
 from vgpumgr.model.vm import VmRecord, VmSpec
+from vgpumgr.model.vm_backup import VmBackup
 from vgpumgr.model.webhook import Webhook
 from vgpumgr.store import SqlLedger, open_ledger
 
@@ -124,6 +125,9 @@ class TwoTenants:
         ledger.enqueue([waits])
         ledger.set_quota(Quota(tenant=mark, vms=9))
         ledger.set_secret(mark, f"{mark}-key", "0" * 64)
+        ledger.enter_backup(VmBackup(id=f"k-{mark}", vm_id=desk.id, vm=desk.name, tenant=mark,
+                                     target="vault", pool="backups", host="h1", created_at=900.0,
+                                     moment=DiskMoment.OFF))  # fmt: skip
         self._pool(ledger, mark, desktop)
         ledger.book(Booking(id=f"b-{mark}", group=mark, profile=mark, count=1, start=1.0, end=2.0),
                     mark)  # fmt: skip
@@ -268,6 +272,7 @@ READS: dict[str, Read] = {
     "queue": lambda reads, draw: reads.queue(draw.choice(((), (name(draw),)))),
     "quotas": lambda reads, _: reads.quotas(),
     "secrets": lambda reads, _: reads.secrets(),
+    "vm_backups": lambda reads, _: reads.vm_backups(),
     "secret_references": lambda reads, _: reads.secret_references(),
     "webhooks": lambda reads, _: reads.webhooks(),
     "requests": lambda reads, draw: reads.requests(vm=draw.choice(("", name(draw)))),
@@ -333,6 +338,7 @@ OF_FILTERS = {
     "queue": "queue",
     "quotas": "quotas",
     "secrets": "secrets",
+    "backups": "vm_backups",
     "requests": "requests",
     "tickets": "tickets",
     "operations": "operations",

@@ -95,6 +95,7 @@ FOR_ALL_TENANTS = frozenset(
         *("layout.export", "layout.import", "layout.plan", "layout.assert", "layout.apply"),
         *("layout.show", "metrics.show", "settings.show", "use.show", "document.enrol"),
         *("flavour.apply", "flavour.delete"),
+        *("backup.target.create", "backup.target.delete", "backup.target.search"),
     }
 )
 """Refused to who is limited to tenants, though they hold the permission there."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.checker import (
     audited,
+    backups,
     claims,
     foreign,
     images,
@@ -17,7 +18,7 @@ from tests.checker import (
 from tests.checker.seen import Dump, Seen
 from tests.checker.violation import Violation
 
-RULES = (slices, claims, leaks, images, operations, vms, queue, pools, foreign, audited)
+RULES = (slices, claims, leaks, images, backups, operations, vms, queue, pools, foreign, audited)
 
 
 def check(dump: Dump, baseline: Dump | None = None) -> list[Violation]:

@@ -31,6 +31,7 @@ def _gone(seen: Seen, before: Seen, old: HostSeen, host: HostSeen) -> Iterator[V
             yield _touched("domain", f"{domain.name} on {host.name}")
     ids = [f"-{key[:8]}-" for key in before.store.vms]
     ids += [f"-{row['id'][:8]}." for row in before.store.rows.get("image", ())]
+    ids += [f"-{row['id'][:8]}" for row in before.store.rows.get("vm_backup", ())]
     for pool, volume in sorted(old.volumes - host.volumes):
         if not any(each in volume for each in ids):
             yield _touched("volume", f"{pool}/{volume} on {host.name}")

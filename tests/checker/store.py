@@ -13,7 +13,7 @@ Store = dict[str, list[Row]]
 
 TABLES = ("meta", "host", "gpu", "vm", "allocation", "unit", "layout", "operation", "task", "step")
 # Of later schemas: a store that lacks them is still read.
-OPTIONAL = ("audit", "queue", "image", "image_copy", "desktop", "pool_session")
+OPTIONAL = ("vm_backup", "audit", "queue", "image", "image_copy", "desktop", "pool_session")
 # Large, and of no use to any rule.
 _SKIPPED = frozenset({"facts", "supply"})
 

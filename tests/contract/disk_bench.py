@@ -21,6 +21,7 @@ from vgpumgr.model.ports import Host, Hosts
 from vgpumgr.model.vm import DiskSpec, VmRecord, VmSpec
 from vgpumgr.store import open_ledger
 
+BACKUPS = "backups"
 MIB = 1 << 20
 HOST = "h1"
 WRITES = ("reserve", "record")
@@ -156,10 +157,20 @@ class DiskBench:
     def volumes(self) -> set[str]:
         return {each.name for each in self.host.storage.volumes(self.pool.name)}
 
+    def backed_up(self) -> set[str]:
+        """The volumes of backups."""
+        return {each.name for each in self.host.storage.volumes(BACKUPS)}
+
+    def forget_backups(self) -> None:
+        """Delete every backup, and see that nothing of them is left."""
+        for each in self.ledger.vm_backups():
+            self.engine.delete_backup(each).raise_for_failure()
+        assert self.backed_up() == set()
+
     def owned(self) -> set[str]:
-        """The volumes that the ledger knows of."""
-        vms = self.ledger.vms()
-        return {name for vm in vms for _, name in vm.every_volume}
+        """The volumes of the pool that the ledger knows of."""
+        volumes = [each for vm in self.ledger.vms() for each in vm.every_volume]
+        return {name for pool, name in volumes if pool == self.pool.name}
 
     def nothing_is_left(self) -> bool:
         """Is every volume of the pool one that the ledger knows of, or that was there before?"""
@@ -189,6 +200,7 @@ class DiskBench:
         """Take every VM away, and see that nothing of them is left."""
         for operation in self.unfinished():
             self.engine.resume(operation)
+        self.forget_backups()
         names = [each.name for each in self.ledger.vms()]
         if names:
             self.engine.delete(names, keep_disks=False, force=True).raise_for_failure()

@@ -11,8 +11,9 @@ import libvirt_qemu
 import pytest
 
 from tests import nshosts, storage_servers
+from tests.contract import backup_cases
 from tests.contract.bench import Case, Cases
-from tests.contract.disk_bench import CEPH, FILES, HOST, LVM, NFS, DiskBench, TestedPool
+from tests.contract.disk_bench import BACKUPS, CEPH, FILES, HOST, LVM, NFS, DiskBench, TestedPool
 from tests.contract.disk_cases import CASES, KILLS
 from vgpumgr.hosts.real_hosts import RealHosts
 from vgpumgr.model.domain import VolumeFacts
@@ -104,7 +105,7 @@ def _place(disk: VolumeFacts) -> str:
 
 SIMULATED = SimHost(
     name=HOST,
-    pools=("default", NFS.name, LVM.name, CEPH.name),
+    pools=("default", NFS.name, LVM.name, CEPH.name, BACKUPS),
     shared_pools=(NFS.name,),
     lvm_pools=(LVM.name,),
     ceph_pools=(CEPH.name,),
@@ -134,9 +135,20 @@ def where() -> Iterator[nshosts.NamespaceHost]:
     fleet = nshosts.NamespaceFleet(1, prepare=server.prepare)
     server.mount(fleet.hosts[0])
     storage_servers.start_ceph(fleet.hosts[0])
+    _add_pool(fleet.hosts[0], BACKUPS)
     yield fleet.hosts[0]
     fleet.close()
     server.close()
+
+
+def _add_pool(where: nshosts.NamespaceHost, name: str) -> None:
+    path = f"/var/lib/libvirt/{name}"
+    where.run("mkdir", path)
+    connection = libvirt.open(f"qemu+unix:///system?socket={where.libvirt_socket}")
+    target = f"<target><path>{path}</path></target>"
+    pool = connection.storagePoolDefineXML(f"<pool type='dir'><name>{name}</name>{target}</pool>")
+    pool.create()
+    connection.close()
 
 
 @pytest.fixture(
@@ -211,4 +223,33 @@ def test_a_real_host(real_bench: DiskBench, case: Case[DiskBench]) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("case", cases(KILLS, every=True))
 def test_a_real_host_killed(real_bench: DiskBench, case: Case[DiskBench]) -> None:
+    case(real_bench)
+
+
+@pytest.mark.parametrize("case", cases(backup_cases.CASES, every=True))
+def test_backups_of_a_simulated_host(simulated_bench: DiskBench, case: Case[DiskBench]) -> None:
+    case(simulated_bench)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("case", cases(backup_cases.KILLS, every=True))
+def test_backups_of_a_simulated_host_killed(
+    simulated_bench: DiskBench, case: Case[DiskBench]
+) -> None:
+    case(simulated_bench)
+
+
+@pytest.mark.root
+@pytest.mark.libvirtd
+@pytest.mark.parametrize("case", cases(backup_cases.CASES, every=False))
+def test_backups_of_a_real_host(real_bench: DiskBench, case: Case[DiskBench]) -> None:
+    case(real_bench)
+
+
+@pytest.mark.root
+@pytest.mark.libvirtd
+@pytest.mark.thorough
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("case", cases(backup_cases.KILLS, every=True))
+def test_backups_of_a_real_host_killed(real_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(real_bench)

@@ -30,6 +30,7 @@ from vgpumgr.model.operation import OF_SNAPSHOTS, OperationState
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.rolling import Rolling
 from vgpumgr.model.vm import VmSpec
+from vgpumgr.model.vm_backup import BackupState
 
 # A disk of one sector.
 _IMAGE = Path(__file__).with_name("image.raw")
@@ -127,6 +128,43 @@ def reseat(name: str) -> Command:
             moves_within_host.move_within_host(app.engine, name).raise_for_failure()
 
     return command
+
+
+def back_up(name: str, *, freeze: bool | None = None) -> Command:
+    """``vgpumgr backup create``, where there is none yet."""
+
+    def command(app: App) -> None:
+        if not any(each.state is BackupState.THERE for each in app.ledger.vm_backups()):
+            app.engine.back_up(name, freeze=freeze)[0].raise_for_failure()
+
+    return command
+
+
+def delete_backup(name: str) -> Command:
+    """``vgpumgr backup delete`` of all backups of a VM."""
+
+    def command(app: App) -> None:
+        for each in app.ledger.vm_backups():
+            if each.vm == name:
+                app.engine.delete_backup(each).raise_for_failure()
+
+    return command
+
+
+def verify_backup(name: str) -> Command:
+    """``vgpumgr backup verify``."""
+
+    def command(app: App) -> None:
+        for each in app.ledger.vm_backups():
+            if each.vm == name:
+                app.engine.verify_backup(each)
+
+    return command
+
+
+def search_backups(app: App) -> None:
+    """``vgpumgr backup target search``."""
+    app.engine.search_backups("vault")
 
 
 def take_snapshot(name: str, snapshot: str, *, freeze: bool = False) -> Command:

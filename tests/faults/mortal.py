@@ -42,6 +42,8 @@ READS = frozenset(
         "quotas",
         "secrets",
         "flavours",
+        "backup_targets",
+        "vm_backups",
         "secret_references",
         "images",
         "pools",

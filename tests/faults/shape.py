@@ -27,6 +27,11 @@ def shape(seen: Seen) -> dict[str, Any]:
         ),
         "layouts": sorted((row["host"], row["goal"]) for row in seen.store.rows["layout"]),
         "images": sorted(_image(seen, row) for row in seen.store.rows.get("image", ())),
+        "backups": sorted(
+            (row["vm"], row["target"], row["state"], bool(row["fault"]), row["scheduled"])
+            for row in seen.store.rows.get("vm_backup", ())
+            if row["gone_at"] is None
+        ),
         "hosts": {name: _host(host) for name, host in sorted(seen.hosts.items())},
     }
 

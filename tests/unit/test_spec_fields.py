@@ -64,6 +64,8 @@ MORE_LINES = {
 }
 NOT_IN_A_FILE = {
     "CloudInit.digest": "stands for a seed's text where the text may not be kept",
+    "CloudInit.instance_id": "what a restored VM's guest knows; contract/backup_cases.py",
+    "DiskSpec.restored": "where a restored VM's disk came from; contract/backup_cases.py",
 }
 NO_PART_OF_THE_SPEC = {
     "apiVersion": "the format of the document",
@@ -82,6 +84,8 @@ NOT_IN_A_DOMAIN = {
     "Affinity.apart_from": "placement's, for the ledger alone",
     "VmSpec.labels": "written for people who read the XML; they change without the domain",
     "VmSpec.tenant": "a quota's, for the ledger alone",
+    "CloudInit.instance_id": "in the seed, which is not read",
+    "DiskSpec.restored": "where its content came from once, for the ledger alone",
     "VmSpec.queue": "how it waited, which is over",
     "VmSpec.flavour": "what its file was filled with, for the ledger alone",
     "Terms.priority": "how it waited, which is over",

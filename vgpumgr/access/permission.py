@@ -30,6 +30,7 @@ class Permission(StrEnum):
     IMAGE_READ = "image:read"
     IMAGE_WRITE = "image:write"
     FLAVOUR_WRITE = "flavour:write"
+    BACKUP_WRITE = "backup:write"
     FLEET_READ = "fleet:read"
     HOST_READ = "host:read"
     HOST_PROBE = "host:probe"
@@ -60,6 +61,7 @@ FLEET_WIDE = frozenset(
         Permission.PRICE_WRITE,
         Permission.IMAGE_WRITE,
         Permission.FLAVOUR_WRITE,
+        Permission.BACKUP_WRITE,
         Permission.HOST_PROBE,
         Permission.HOST_WRITE,
         Permission.HOST_PROGRAM,

@@ -48,6 +48,7 @@ _FLEET_WRITES = frozenset(
         Permission.PRICE_WRITE,
         Permission.IMAGE_WRITE,
         Permission.FLAVOUR_WRITE,
+        Permission.BACKUP_WRITE,
         Permission.HOST_PROBE,
         Permission.HOST_WRITE,
         Permission.LAYOUT_WRITE,

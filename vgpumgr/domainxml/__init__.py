@@ -6,7 +6,7 @@ from vgpumgr.domainxml.foreign_domains import Described, GivenDevice, adopted, d
 from vgpumgr.domainxml.libvirt_acceptance import Validation, differences, knows, validate
 from vgpumgr.domainxml.migration_xml import moved
 from vgpumgr.domainxml.ownership import mark_text, with_mark, without_mark
-from vgpumgr.domainxml.plan_xml import render, volume
+from vgpumgr.domainxml.plan_xml import render, volume, volume_name
 
 __all__ = [
     "Described",
@@ -27,6 +27,7 @@ __all__ = [
     "state_beside_disks",
     "validate",
     "volume",
+    "volume_name",
     "with_mark",
     "without_mark",
 ]

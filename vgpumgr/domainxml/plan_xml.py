@@ -11,7 +11,7 @@ from lxml import etree
 from vgpumgr.domainxml import domain_numa, ownership
 from vgpumgr.domainxml.disk_source import write_source
 from vgpumgr.domainxml.libvirt_acceptance import knows
-from vgpumgr.domainxml.xml_tree import XmlTree, template
+from vgpumgr.domainxml.xml_tree import XmlTree, template, untrusted
 from vgpumgr.model.domain import (
     LIKE_HOST,
     PASSED_CPU,
@@ -212,6 +212,14 @@ def volume(plan: VolumePlan) -> str:
     tree.set("backingStore/path", plan.source_path)
     tree.set("backingStore/format/@type", plan.source_format)
     return tree.text()
+
+
+def volume_name(xml: str) -> str:
+    """The name in a volume's XML; ValueError where it has none."""
+    found = untrusted(xml, "volume").findtext("name")
+    if not found:
+        raise ValueError("a volume without a name")
+    return str(found)
 
 
 def render(plan: DomainPlan, versions: Versions) -> str:

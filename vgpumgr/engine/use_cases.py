@@ -7,6 +7,13 @@ from dataclasses import dataclass
 
 from vgpumgr.engine.adoption import adoptions
 from vgpumgr.engine.adoption.candidate import AdoptionFindings
+from vgpumgr.engine.backups import (
+    backup_removal,
+    backup_restore,
+    backup_search,
+    backup_verification,
+    vm_backups,
+)
 from vgpumgr.engine.defrag import defrag_apply
 from vgpumgr.engine.drift import drift_survey
 from vgpumgr.engine.heal import heal_run
@@ -56,6 +63,7 @@ from vgpumgr.model.operation import TaskRecord
 from vgpumgr.model.placement import Explanation
 from vgpumgr.model.rolling import NOT_ROLLING, RollingVms
 from vgpumgr.model.vm import VmSpec
+from vgpumgr.model.vm_backup import VmBackup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +239,21 @@ class Engine(EngineContext):
         """Move a VM to another host, running if it can; what keeps it from it is raised."""
         how = vm_migrate.MoveManner(cold=cold, timeout_s=timeout_s, with_users=with_users)
         return vm_migrate.migrate(self, name, to, how)
+
+    # backups
+    delete_backup = backup_removal.delete
+    verify_backup = backup_verification.verify
+    search_backups = backup_search.search
+    restored_spec = backup_restore.restored_spec
+
+    def back_up(
+        self, name: str, target: str = "", *, freeze: bool | None = None
+    ) -> tuple[Outcome, VmBackup]:
+        """Back up a VM: see :func:`vm_backups.create`. Conflict for a desktop, which its pool makes
+        from an image.
+        """
+        protected_desktops.refuse_desktops(self, [name])
+        return vm_backups.create(self, name, target, freeze=freeze)
 
     # pools, bookings, images
     pool_plan = pool_apply.plan

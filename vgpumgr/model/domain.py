@@ -245,7 +245,9 @@ class DomainPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumePlan:
-    """A volume to make: ``fresh``, ``copy`` or ``overlay`` of ``source`` (a volume of the pool)."""
+    """A volume to make: ``fresh``, ``copy`` or ``overlay`` of ``source``, a volume of the pool. A
+    copy's may be in another pool, ``source_pool``.
+    """
 
     pool: str
     name: str
@@ -255,6 +257,7 @@ class VolumePlan:
     source: str | None = None
     source_path: str | None = None
     source_format: str | None = None
+    source_pool: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

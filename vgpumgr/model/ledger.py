@@ -9,6 +9,7 @@ from vgpumgr.model.api_request import RequestLedger
 from vgpumgr.model.credential import AccessLedger
 from vgpumgr.model.flavour import FlavourLedger
 from vgpumgr.model.secret import SecretLedger
+from vgpumgr.model.vm_backup import BackupLedger
 from vgpumgr.model.webhook import WebhookLedger
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ class Subscription(Protocol):
         """Let go."""
 
 
-class Ledger(AccessLedger, FlavourLedger, RequestLedger, SecretLedger, WebhookLedger, Protocol):
+class Ledger(
+    AccessLedger, BackupLedger, FlavourLedger, RequestLedger, SecretLedger, WebhookLedger, Protocol
+):
     """Every method is one transaction; none spans a host call."""
 
     # Hosts and their GPUs.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vgpumgr.model.queue import QueueEntry, QueueMoved
     from vgpumgr.model.refusal import Refusal
     from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
+    from vgpumgr.model.vm_backup import BackupState, VmBackup
 
 # The verb of a task that is about a GPU: its ``vm_id`` is the GPU's id, its ``vm`` names it.
 LAYOUT = "layout"
@@ -38,6 +39,9 @@ ROLL = "roll"
 # A snapshot of a VM's disks taken, the disks brought back to one, and one deleted.
 SNAPSHOT, REVERT, UNSNAPSHOT = "snapshot", "revert", "delete-snapshot"
 OF_SNAPSHOTS = frozenset({SNAPSHOT, REVERT, UNSNAPSHOT})
+# A VM that is backed up, and a backup deleted; the ``vm_id`` of the latter's task is its own id.
+BACK_UP, DROP_BACKUP = "back-up", "delete-backup"
+OF_BACKUPS = frozenset({BACK_UP, DROP_BACKUP})
 # A VM recreated on ``host`` because its old one, ``peer``, was lost and is proven off.
 EVACUATE = "evacuate"
 # What an evacuated VM left on its old host, taken away there.
@@ -195,8 +199,8 @@ class TaskMoved:
     a migration: the VM lies where it was going (False: where it was), what it holds there is
     active, what it holds on the other host released. ``enrolled`` ends a host's coming or going:
     it is in the fleet, or not.
-    ``copy`` is what a copy of an image has become. ``disk`` is what the VM's first one is
-    from now on.
+    ``copy`` is what a copy of an image has become, ``backup`` what a VM's backup has. ``disk`` is
+    what the VM's first one is from now on.
     """
 
     task: str
@@ -211,6 +215,7 @@ class TaskMoved:
     arrived: bool | None = None
     enrolled: bool | None = None
     copy: CopyState | None = None
+    backup: BackupState | None = None
     disk: VolumePlan | None = None
 
 
@@ -263,8 +268,9 @@ class Reservation:
     where name or address is taken), ``leaving`` names of hosts that go (Conflict while in use).
     ``queued`` are new in the queue, ``queue`` moves what is there (StaleGeneration where another
     did). ``images`` are new (StaleGeneration where name and version are taken), ``copies`` of
-    images come (where there is none) or leave. ``continued``: the operation has begun already, and
-    its tasks get company (StaleGeneration where it has ended). ``moved``: tasks of it that change
+    images come (where there is none) or leave, ``backups`` of VMs are made or deleted.
+    ``continued``: the operation has begun already, and its tasks get company (StaleGeneration
+    where it has ended). ``moved``: tasks of it that change
     their state with that. ``sharing`` are VMs (ids) whose new allocations may have units that they
     hold already, which pass to these when the VM has its new seat.
     """
@@ -284,6 +290,7 @@ class Reservation:
     desktops: tuple[DesktopRecord, ...] = ()
     images: tuple[ImageRecord, ...] = ()
     copies: tuple[ImageCopy, ...] = ()
+    backups: tuple[VmBackup, ...] = ()
     continued: bool = False
     moved: tuple[Transition, ...] = ()
     sharing: frozenset[str] = frozenset()

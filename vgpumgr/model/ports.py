@@ -159,6 +159,23 @@ class Domains(Protocol):
     def cancel_pull(self, name: str, disk: str) -> None:
         """End it: the disk reads as before. None under way is no error."""
 
+    def begin_backup(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
+        """Begin to copy what a running domain's disks hold at this moment, by their targets
+        (``vda``), into empty qcow2 files that are there, of the same size. The guest goes on; with
+        ``freeze`` its agent sees to it that its file systems are whole at that moment. HostRefused:
+        it is off, no agent answers, or it knows no such job; nothing is begun then.
+        """
+
+    def backup_progress(self, name: str) -> MoveProgress | None:
+        """How far the copy is; None when it has ended and is whole. HostRefused: it failed, or
+        the host knows of none.
+        """
+
+    def cancel_backup(self, name: str, files: Mapping[str, str]) -> None:
+        """End the copy into these files, which are half a copy then. None under way, or another
+        one, is no error.
+        """
+
 
 class Storage(Protocol):
     """libvirt by intent: storage pools and volumes of one host."""
@@ -169,11 +186,18 @@ class Storage(Protocol):
     def look(self, pool: str, volume: str) -> VolumeFacts | None:
         """One volume, or None when the pool surely has none of that name."""
 
-    def create(self, pool: str, xml: str, *, copy_from: str | None = None) -> VolumeFacts:
-        """Create a volume from XML; with ``copy_from`` its data comes from that volume."""
+    def create(
+        self, pool: str, xml: str, *, copy_from: str | None = None, from_pool: str = ""
+    ) -> VolumeFacts:
+        """Create a volume from XML; with ``copy_from`` its data comes from that volume, of another
+        pool where one is named: what that is laid over is in the copy itself.
+        """
 
     def upload(self, pool: str, volume: str, data: bytes) -> None:
         """Write ``data`` (a cloud-init seed: at most a few MiB) into the volume."""
+
+    def read(self, pool: str, volume: str, most_bytes: int) -> bytes:
+        """The file behind a volume, cut off after ``most_bytes``."""
 
     def volumes(self, pool: str) -> tuple[VolumeFacts, ...]:
         """Every volume of a pool, those included that came by other ways."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vgpumgr.model.role_binding import Scope
     from vgpumgr.model.secret import SecretRecord, SecretReference
     from vgpumgr.model.vm import Allocation, VmRecord
+    from vgpumgr.model.vm_backup import VmBackup
     from vgpumgr.model.webhook import Webhook
 
 V = TypeVar("V")
@@ -81,6 +82,9 @@ class ScopedReads(Protocol):
 
     def quotas(self) -> tuple[Quota, ...]:
         """The tenants' quotas, by tenant."""
+
+    def vm_backups(self) -> tuple[VmBackup, ...]:
+        """The backups of the tenants' VMs, deleted VMs included, the oldest first."""
 
     def secrets(self) -> tuple[SecretRecord, ...]:
         """The tenants' secrets, by tenant and name."""

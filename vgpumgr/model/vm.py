@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from vgpumgr.model.domain import PASSED_CPU, PLAIN_NIC, UNTUNED_DISK, DiskTuning, NicTuning
@@ -128,7 +128,11 @@ class GpuRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskSpec:
-    """One disk. ``size_bytes`` 0 means the image's own size (copy and overlay)."""
+    """One disk. ``size_bytes`` 0 means the image's own size (copy and overlay).
+
+    ``restored`` is the backup (its storage pool and volume) that a restored VM's disk was copied
+    from when it was made, whatever its ``mode``: no file says it, and it is laid over nothing.
+    """
 
     pool: str = "default"
     size_bytes: int = 0
@@ -137,6 +141,24 @@ class DiskSpec:
     image_format: str = "qcow2"
     format: str = "qcow2"
     tuning: DiskTuning = UNTUNED_DISK
+    restored: tuple[str, str] | None = None
+
+    @property
+    def is_overlay(self) -> bool:
+        """Is it laid over its image?"""
+        return self.mode is DiskMode.OVERLAY and self.restored is None
+
+    @property
+    def source(self) -> tuple[str, str] | None:
+        """The storage pool and volume that it is made from; None for a fresh one."""
+        if self.restored is not None:
+            return self.restored
+        return (self.pool, self.image) if self.image else None
+
+    @property
+    def source_format(self) -> str:
+        """The declared format of that: backups are qcow2."""
+        return self.image_format if self.restored is None else "qcow2"
 
 
 MOST_CDS = 4
@@ -175,6 +197,7 @@ class CloudInit:
     """Text of a NoCloud seed. None leaves the file out (meta-data is always made). With
     ``template`` names in the text stand for what the VM is (:mod:`vgpumgr.model.formats`).
     ``digest`` stands for text that is kept no longer (:meth:`withheld`); empty where it is there.
+    ``instance_id`` is the one that the guest of a restored VM knows; empty: that of the VM.
     """
 
     user_data: str | None = None
@@ -182,6 +205,7 @@ class CloudInit:
     pool: str = "default"
     template: bool = False
     digest: str = ""
+    instance_id: str = ""
 
     def withheld(self) -> CloudInit:
         """The same with a digest for its text: what may be kept for longer than the VM."""
@@ -273,16 +297,35 @@ class VmSpec:
         """The images, as (pool, volume), that it needs as long as it lives: of its overlays, and
         its CDs.
         """
-        over = [disk for disk in self.disks if disk.mode is DiskMode.OVERLAY]
+        over = [disk for disk in self.disks if disk.is_overlay]
         below = ((disk.pool, disk.image) for disk in over if disk.image)
         return (*below, *((cd.pool, cd.image) for cd in self.cds))
 
     def is_laid_over(self, volumes: Collection[tuple[str, str]]) -> bool:
         """Is a disk of it laid over one of these volumes?"""
-        return any(
-            disk.mode is DiskMode.OVERLAY and (disk.pool, disk.image) in volumes
-            for disk in self.disks
+        return any(disk.is_overlay and (disk.pool, disk.image) in volumes for disk in self.disks)
+
+    def restored_as(self, made: VmSpec) -> VmSpec:
+        """This spec with what ``made`` says of a backup that it was restored from, where the two
+        ask for the same: no file says that.
+        """
+        if all(each.restored is None for each in made.disks):
+            return self
+        disks = tuple(
+            replace(own, restored=old.restored)
+            if old.restored is not None and _same_disk(own, old)
+            else own
+            for own, old in zip(self.disks, made.disks, strict=False)
         )
+        seed, old_seed = self.cloud_init, made.cloud_init
+        if seed is not None and old_seed is not None and old_seed.instance_id:
+            seed = replace(seed, instance_id=old_seed.instance_id)
+        return replace(self, disks=(*disks, *self.disks[len(disks) :]), cloud_init=seed)
+
+
+def _same_disk(own: DiskSpec, old: DiskSpec) -> bool:
+    """But for what changes in place: its size and its tuning."""
+    return replace(own, size_bytes=old.size_bytes, tuning=old.tuning, restored=old.restored) == old
 
 
 def change_reach(field_name: str) -> ChangeReach:

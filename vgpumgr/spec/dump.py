@@ -37,7 +37,7 @@ def vm_document(spec: VmSpec) -> dict[str, Any]:
     }
     document = {key: value for key, value in document.items() if value not in (None, [], {})}
     if spec.cloud_init is not None:
-        document["cloud_init"] = _given(spec.cloud_init, CloudInit())
+        document["cloud_init"] = _given(replace(spec.cloud_init, instance_id=""), CloudInit())
     if spec.queue is not None:
         document["queue"] = _queue(spec.queue)
     rest = _given(spec, VmSpec(name="", vcpus=0, memory_mib=0))
@@ -104,7 +104,7 @@ def _gpu(gpu: GpuRequest) -> dict[str, Any]:
 
 
 def _disk(disk: DiskSpec) -> dict[str, Any]:
-    given = _given(replace(disk, tuning=UNTUNED_DISK), DiskSpec())
+    given = _given(replace(disk, tuning=UNTUNED_DISK, restored=None), DiskSpec())
     size = given.pop("size_bytes", None)
     tuning = _given(disk.tuning, UNTUNED_DISK)
     if limit := tuning.pop("bytes_s", None):

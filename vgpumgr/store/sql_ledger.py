@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import tickets as tickets_sql
     from vgpumgr.store.ledger import transitions as transitions_sql
     from vgpumgr.store.ledger import usage_history as usage_sql
+    from vgpumgr.store.ledger import vm_backups as vm_backups_sql
     from vgpumgr.store.ledger import vms as vms_sql
     from vgpumgr.store.ledger import webhooks as webhooks_sql
 else:  # each is imported when one of its functions is first called
@@ -88,6 +89,7 @@ else:  # each is imported when one of its functions is first called
     tickets_sql = LateModule("vgpumgr.store.ledger.tickets")
     transitions_sql = LateModule("vgpumgr.store.ledger.transitions")
     usage_sql = LateModule("vgpumgr.store.ledger.usage_history")
+    vm_backups_sql = LateModule("vgpumgr.store.ledger.vm_backups")
     vms_sql = LateModule("vgpumgr.store.ledger.vms")
     webhooks_sql = LateModule("vgpumgr.store.ledger.webhooks")
 
@@ -260,6 +262,15 @@ class SqlLedger(LeaseHolder):
     flavours = reads(flavours_sql.list_flavours)
     set_flavour = changes(flavours_sql.set_flavour)
     delete_flavour = changes(flavours_sql.delete_flavour)
+
+    # Backups of VMs
+    backup_targets = reads(vm_backups_sql.list_targets)
+    set_backup_target = changes(vm_backups_sql.set_target, heard=True)
+    delete_backup_target = changes(vm_backups_sql.delete_target)
+    vm_backups = reads(vm_backups_sql.list_backups)
+    enter_backup = changes(vm_backups_sql.enter_backup)
+    backup_verified = changes(vm_backups_sql.backup_verified)
+    backup_lost = changes(vm_backups_sql.backup_lost)
 
     # Access: who holds which role, tokens, logins, secrets
     role_bindings = reads(access_sql.list_bindings)

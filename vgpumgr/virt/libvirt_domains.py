@@ -26,7 +26,7 @@ from vgpumgr.model.domain import (
     Ownership,
 )
 from vgpumgr.model.errors import HostRefused
-from vgpumgr.virt import disk_switch, live_migration
+from vgpumgr.virt import disk_backup, disk_switch, live_migration
 from vgpumgr.virt.domain_lookup import facts, find, require, state, undefine
 from vgpumgr.virt.libvirt_errors import broken, calling, is_absent, is_unsupported
 
@@ -289,6 +289,21 @@ class LibvirtDomains:
         """End it; none under way is no error."""
         with self._acting("leave a disk as it is of", name) as domain:
             disk_switch.cancel_pull(domain, disk)
+
+    def begin_backup(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
+        """Begin to copy a running domain's disks: see ``disk_backup``."""
+        with self._acting("back up the disks of", name) as domain:
+            disk_backup.begin(domain, files, freeze=freeze)
+
+    def backup_progress(self, name: str) -> MoveProgress | None:
+        """How far that is; None when it has ended well."""
+        with calling(self._connection, f"look at the backup of domain {name}"):
+            return disk_backup.progress(require(self._connection, name))
+
+    def cancel_backup(self, name: str, files: Mapping[str, str]) -> None:
+        """End the one into these files; none under way is no error."""
+        with self._acting("end the backup of", name) as domain:
+            disk_backup.cancel(domain, files)
 
     @contextmanager
     def _acting(self, doing: str, key: str) -> Iterator[Any]:

@@ -59,15 +59,43 @@ class LibvirtStorage:
             found = _find(self._pool(pool), volume)
             return None if found is None else _volume_facts(pool, found)
 
-    def create(self, pool: str, xml: str, *, copy_from: str | None = None) -> VolumeFacts:
+    def create(
+        self, pool: str, xml: str, *, copy_from: str | None = None, from_pool: str = ""
+    ) -> VolumeFacts:
         """Create a volume from XML; with ``copy_from`` its data comes from that volume."""
         with calling(self._connection, f"create a volume in storage pool {pool}", changes=True):
             home = self._pool(pool)
             if copy_from is None:
                 made = home.createXML(xml, 0)
             else:
-                made = home.createXMLFrom(xml, _require(home, pool, copy_from), 0)
+                there = from_pool or pool
+                source = _require(self._pool(there), there, copy_from)
+                made = home.createXMLFrom(xml, source, 0)
             return _volume_facts(pool, made)
+
+    def allocation(self, pool: str, volume: str) -> int:
+        """The bytes that a volume takes now, while it is being made as well; 0 where it is not
+        there yet.
+        """
+        with calling(self._connection, f"look at volume {volume} of storage pool {pool}"):
+            try:
+                return int(self._pool(pool).storageVolLookupByName(volume).info()[2])
+            except libvirt.libvirtError as error:
+                if is_absent(error):
+                    return 0
+                raise
+
+    def read(self, pool: str, volume: str, most_bytes: int) -> bytes:
+        """The volume's file, cut off after ``most_bytes``."""
+        with calling(self._connection, f"read volume {volume} of storage pool {pool}"):
+            source = _require(self._pool(pool), pool, volume)
+            length = min(most_bytes, _length(source))
+            found = bytearray()
+            with _stream(self._connection) as stream:
+                source.download(stream, 0, length, 0)
+                while piece := stream.recv(CHUNK_BYTES):
+                    found += piece
+            return bytes(found)
 
     def upload(self, pool: str, volume: str, data: bytes) -> None:
         """Write ``data`` at the volume's beginning."""

@@ -6,6 +6,7 @@ from tests.faults.scenario import Scenario
 from tests.faults.scenarios import (
     adopted,
     automatic,
+    backups,
     cuts,
     emptied,
     forgotten,
@@ -40,6 +41,7 @@ _ROOMS = (
     queueing,
     pools,
     snapshots,
+    backups,
     tickets,
 )
 ALL: dict[str, Scenario] = {each.name: each for room in _ROOMS for each in room.SCENARIOS}

@@ -54,6 +54,7 @@ price:write      ---o-A
 image:read       vutoaA
 image:write      ---o-A
 flavour:write    ---o-A
+backup:write     ---o-A
 fleet:read       vutoaA
 host:read        vutoaA
 host:probe       ---o-A

@@ -23,6 +23,7 @@ from vgpumgr.model.operation import OperationState
 from vgpumgr.model.queue import QueueState
 from vgpumgr.model.sealed_trail import SealedRecord
 from vgpumgr.model.vm import AllocationState, VmState
+from vgpumgr.model.vm_backup import BackupState
 from vgpumgr.store.ledger import transitions
 
 ECS = json.loads((Path(__file__).parent / "ecs_fields.json").read_text())
@@ -40,6 +41,7 @@ def access_words() -> Iterator[str]:
 FOLLOWING: Mapping[str, frozenset[str]] = {
     "access.": frozenset(access_words()),
     "allocation.": frozenset(AllocationState),
+    "backup.": frozenset(BackupState),
     "desktop.": frozenset({*DesktopState, "closed"}),
     "gpu.": frozenset(GpuState),
     "gpu.health-": frozenset(HealthState),

@@ -40,6 +40,7 @@ NOT_COMPLETED = {
         "vm create name",
         "vm clone clone",
         "vm snapshot create snapshot",
+        "backup target create name",
         "host add name",
         "sim add name",
         "token create name",

@@ -31,7 +31,7 @@ FLEET = SimFleet(
         host("a40", SimBoard(board="A40")),
         host("amd", SimBoard(board="MI300X", vfs=8)),
         host("mig", SimBoard(board="A100-PCIE-80GB")),
-        host("vdi", SimBoard(board="T4", count=2), versions=OLD),
+        host("vdi", SimBoard(board="T4", count=2), versions=OLD, pools=("default", "backups")),
     ),
 )
 

@@ -10,6 +10,7 @@ from tests.unit.store import test_images as images
 from tests.unit.store import test_layouts as layouts
 from tests.unit.store import test_pools as pools
 from tests.unit.store import test_tickets as tickets
+from tests.unit.store import test_vm_backups as backups
 from tests.unit.store.test_queue import entry
 from tests.unit.store.values import allocation, refused, start, vm
 from vgpumgr.model.api_request import RequestKey, working_for
@@ -23,6 +24,7 @@ from vgpumgr.model.refusal import Refusal
 from vgpumgr.model.showback import PriceBook
 from vgpumgr.model.snapshot import NO_SNAPSHOTS, DiskMoment, Snapshot
 from vgpumgr.model.vm import VmPlace
+from vgpumgr.model.vm_backup import BackupTarget
 from vgpumgr.model.webhook import Webhook
 
 HOOK = Webhook(id="w-1", name="log", url="https://log.example.org/", events=("vm.",))
@@ -70,6 +72,9 @@ def every_table(path: Path) -> None:
     )
     ledger.set_secret("render", "licence", "0" * 64)
     ledger.set_flavour(Flavour(name="small", keys={"vcpus": 2}))
+    ledger.set_backup_target(BackupTarget(name="vault", pool="backups"))
+    ledger.enter_backup(backups.backup("b-1"))
+    ledger.backup_lost("b-1")
     ledger.book(
         Booking(id="b-1", group="staff", profile="T4-4Q", count=1, start=10.0, end=20.0), "default"
     )

@@ -24,6 +24,7 @@ PLAIN = {
     "audit": "by event operation task vm host gpu allocation profile device detail"
     " tenant method address credential",
     "checkpoint": "root edge note",
+    "backup_target": "name set_by",
     "booking": "id user_group profile tenant",
     "desktop": "id pool name vm_id image host owner why",
     "gpu": "id host device uuid serial vendor_device supply state_why",
@@ -52,6 +53,7 @@ PLAIN = {
     "ticket": "id vm_id vm user machine key address answer code why next tenant digest login",
     "unit": "gpu_id kind allocation_id",
     "vm": "id name host definition tenant",
+    "vm_backup": "id vm_id vm tenant target pool host fault task",
     "webhook": "id name tenant url why created_by",
 }
 KEYS = {"id", "seq", "number", "slot", "leaf", "size"}

@@ -98,7 +98,10 @@ def old(tmp_path: Path) -> Iterator[Path]:
         for column in ("kind", "digest", "login", "generation", "expires_at"):
             raw.execute(f"ALTER TABLE ticket DROP COLUMN {column}")
         raw.execute("ALTER TABLE vm DROP COLUMN snapshots")
-        for later in ("seal", "checkpoint", "secret", "webhook", "flavour", "price_book"):
+        for later in (
+            *("seal", "checkpoint", "secret", "webhook", "flavour", "price_book"),
+            *("backup_target", "vm_backup"),
+        ):
             raw.execute(f"DROP TABLE {later}")
         raw.execute("UPDATE meta SET schema_version = 14")
     yield path

@@ -42,6 +42,8 @@ Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
 _NAMES: Mapping[str, Callable[[Ledger], Iterable[str]]] = {
+    "backups": lambda ledger: (each.id[:8] for each in ledger.vm_backups()),
+    "backup-targets": lambda ledger: (each.name for each in ledger.backup_targets()),
     "bookings": lambda ledger: (each.id for each in ledger.bookings()),
     "flavours": lambda ledger: (each.name for each in ledger.flavours()),
     "gpus": lambda ledger: (each.id for each in ledger.gpus()),
@@ -65,6 +67,8 @@ _NAMES: Mapping[str, Callable[[Ledger], Iterable[str]]] = {
 
 # The list that has the names at a server, what of it is asked for, the key of a name in an item.
 _LISTS: Mapping[str, tuple[str, Mapping[str, object], str]] = {
+    "backups": ("backup.list", {}, "name"),
+    "backup-targets": ("backup.target.list", {}, "name"),
     "bookings": ("booking.list", {}, "name"),
     "flavours": ("flavour.list", {}, "name"),
     "gpus": ("gpu.list", {}, "name"),

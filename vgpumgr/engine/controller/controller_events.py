@@ -59,6 +59,8 @@ class EventKind(StrEnum):
     BACKUP_FAILED = "backup-failed"
     BACKUP_OVERDUE = "backup-overdue"
     TELEMETRY_FAILED = "telemetry-failed"
+    VM_BACKED_UP = "vm-backed-up"
+    VM_BACKUP_FAILED = "vm-backup-failed"
     WEBHOOK_FAILED = "webhook-failed"
     WEBHOOK_PAUSED = "webhook-paused"
     PURGED = "purged"

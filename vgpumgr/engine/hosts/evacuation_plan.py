@@ -21,7 +21,7 @@ from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.host import HostFacts, HostRecord, StoragePool
 from vgpumgr.model.placement import NotPlaced, Placed
 from vgpumgr.model.ports import Host
-from vgpumgr.model.vm import DiskMode, VmRecord, VmSpec, VmState
+from vgpumgr.model.vm import VmRecord, VmSpec, VmState
 
 # By host: the volumes, as (pool, name), that it sees.
 VolumesByHost = Mapping[str, Collection[tuple[str, str]]]
@@ -82,7 +82,7 @@ def reaches(vm: VmRecord, lost: HostFacts | None, target: HostRecord, seen: Volu
     return all(
         _path(lost, disk.pool) == _path(target.facts, disk.pool)
         for disk in vm.spec.disks
-        if disk.mode is DiskMode.OVERLAY or vm.snapshots
+        if disk.is_overlay or vm.snapshots
     )
 
 

@@ -121,7 +121,7 @@ def _plan(
         format=volume.format,
     )
     disk = volume.disk
-    if not live or disk is None or disk.image is None or disk.mode is not DiskMode.OVERLAY:
+    if not live or disk is None or disk.image is None or not disk.is_overlay:
         return plain
     return replace(
         plain,

@@ -22,7 +22,6 @@ from vgpumgr.model.placement import Decision, NotPlaced, Placed, nearest_first
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import (
     Allocation,
-    DiskMode,
     DiskSpec,
     GpuRequest,
     PlacementPolicy,
@@ -180,8 +179,8 @@ def wanted(
 ) -> VmSpec:
     """The request on the target; a running guest needs the parts that it has, board included.
 
-    What was copied from an image does not need it any more, and what lies in a pool that several
-    hosts may share needs no room there.
+    What was copied from an image or a backup does not need it any more, and what lies in a pool
+    that several hosts may share needs no room there.
     """
     shared = _staying_pools(view, spec)
     own = (_as_it_is(disk, shared) for disk in spec.disks)
@@ -201,8 +200,8 @@ def _staying_pools(view: LedgerView, spec: VmSpec) -> Collection[str]:
 
 def _as_it_is(disk: DiskSpec, shared: Collection[str]) -> DiskSpec:
     size = 0 if disk.pool in shared else disk.size_bytes
-    image = None if disk.mode is DiskMode.COPY else disk.image
-    return replace(disk, image=image, size_bytes=size)
+    image = disk.image if disk.is_overlay else None
+    return replace(disk, image=image, restored=None, size_bytes=size)
 
 
 def own_parts(held: Sequence[Allocation], models: Mapping[str, str]) -> tuple[GpuRequest, ...]:

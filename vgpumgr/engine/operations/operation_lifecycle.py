@@ -24,6 +24,7 @@ from vgpumgr.model.operation import (
     LAYOUT,
     LEAVE,
     MIGRATE,
+    OF_BACKUPS,
     OF_HOSTS,
     OF_IMAGES,
     OF_SNAPSHOTS,
@@ -270,7 +271,7 @@ def _given_back(task: TaskRecord, held: Collection[str]) -> str:
 def _superseded(
     task: TaskRecord, alive: Mapping[str, VmRecord], desired: Mapping[str, VmSpec]
 ) -> str:
-    if task.verb in {LAYOUT, LEAVE, CLEAN, *OF_HOSTS, *OF_IMAGES}:
+    if task.verb in {LAYOUT, LEAVE, CLEAN, *OF_HOSTS, *OF_IMAGES, *OF_BACKUPS}:
         return ""
     vm = alive.get(task.vm_id)
     if vm is None:

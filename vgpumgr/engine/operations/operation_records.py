@@ -13,8 +13,10 @@ from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.image import CopyState, ImageCopy
 from vgpumgr.model.operation import (
     ADOPT,
+    BACK_UP,
     CLEAN,
     DISCARD,
+    DROP_BACKUP,
     ENROL,
     EVACUATE,
     HEAL,
@@ -40,6 +42,7 @@ from vgpumgr.model.operation import (
     TaskState,
 )
 from vgpumgr.model.vm import AllocationState, VmRecord, VmState
+from vgpumgr.model.vm_backup import BackupState
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,8 @@ class OnRefusal(StrEnum):
 @dataclass(frozen=True, slots=True)
 class OperationVerb:
     """One kind of task; ``enrolled`` is whether its host is in the fleet when it is done,
-    ``copies`` what the copy of an image is then, and what it is when that was undone.
+    ``copies`` what the copy of an image is then, and what it is when that was undone, ``backups``
+    the same of a VM's backup.
     """
 
     on_refusal: OnRefusal
@@ -139,6 +143,7 @@ class OperationVerb:
     allocations: AllocationState | None = None
     enrolled: bool | None = None
     copies: tuple[CopyState, CopyState] | None = None
+    backups: tuple[BackupState, BackupState] | None = None
 
 
 VERBS = {
@@ -191,6 +196,8 @@ VERBS = {
     REMOVE: OperationVerb(OnRefusal.UNDO, enrolled=False),
     IMPORT: OperationVerb(OnRefusal.UNDO, copies=(CopyState.THERE, CopyState.GONE)),
     DISCARD: OperationVerb(OnRefusal.UNDO, copies=(CopyState.GONE, CopyState.THERE)),
+    BACK_UP: OperationVerb(OnRefusal.UNDO, backups=(BackupState.THERE, BackupState.GONE)),
+    DROP_BACKUP: OperationVerb(OnRefusal.UNDO, backups=(BackupState.GONE, BackupState.THERE)),
 }
 _DELETE_VOLUMES = frozenset({REVERT, UNSNAPSHOT})
 # They end with the VM as it was to be, or as it was: elsewhere, or with other disks.
@@ -206,6 +213,8 @@ def finished(task: TaskRecord) -> TaskMoved:
         return TaskMoved(task=task.id, state=TaskState.DONE, enrolled=verb.enrolled)
     if verb.copies is not None:
         return TaskMoved(task=task.id, state=TaskState.DONE, copy=verb.copies[0])
+    if verb.backups is not None:
+        return TaskMoved(task=task.id, state=TaskState.DONE, backup=verb.backups[0])
     return TaskMoved(
         task=task.id,
         state=TaskState.DONE,
@@ -228,6 +237,8 @@ def undone(task: TaskRecord, error: str) -> TaskMoved:
         return TaskMoved(task=task.id, state=state, error=error, enrolled=not verb.enrolled)
     if verb.copies is not None:
         return TaskMoved(task=task.id, state=state, error=error, copy=verb.copies[1])
+    if verb.backups is not None:
+        return TaskMoved(task=task.id, state=state, error=error, backup=verb.backups[1])
     if task.verb in _GO_ELSEWHERE:
         return TaskMoved(
             task=task.id,
@@ -269,6 +280,8 @@ def no_way_back(task: TaskRecord) -> str:
         return "nothing of this fleet is on it"
     if task.verb == REIMAGE:
         return "the disk that it had is deleted"
+    if task.verb == DROP_BACKUP:
+        return "its manifest is deleted, and without that it is no backup"
     if task.verb in _DELETE_VOLUMES:
         return "volumes that it no longer needs are being deleted"
     if task.verb in {RESEAT, SNAPSHOT}:

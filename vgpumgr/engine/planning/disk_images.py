@@ -70,7 +70,7 @@ def _refuse_retired(image: ImageRecord, name: str, is_known: bool) -> None:
 
 def images_of(spec: VmSpec) -> tuple[DiskSpec, ...]:
     """All that has to be on a host for the VM: the images of its disks, and its CDs."""
-    return (*(disk for disk in spec.disks if disk.image), *(cd.as_disk for cd in spec.cds))
+    return (*(disk for disk in spec.disks if disk.source), *(cd.as_disk for cd in spec.cds))
 
 
 def refuse_cd(image: ImageRecord, name: str) -> None:
@@ -115,10 +115,10 @@ def absent(
     """
     kept = {image.volume for image in view.images}
     chosen = {
-        (each.host, disk.pool, disk.image)
+        (each.host, *disk.source)
         for each in placed
         for disk in images_of(each.request)
-        if disk.image and disk.image not in kept
+        if disk.source and disk.source[1] not in kept
     }
     if not chosen:
         return frozenset()
@@ -226,7 +226,7 @@ def check_disks(
     """:func:`check_images` for disks, each with its future host."""
     wanted: dict[str, set[DiskSpec]] = {}
     for host, disk in disks:
-        if disk.image:
+        if disk.source:
             wanted.setdefault(host, set()).add(disk)
     results = lanes.run(
         {
@@ -245,20 +245,21 @@ def _check_host(record: HostRecord, disks: Iterable[DiskSpec], hosts: Hosts) -> 
     pools = {pool.name: pool.path for pool in shown}
     raw = {pool.name for pool in shown if pool.disk_type is not DiskType.FILE}
     host = hosts.open(record)
-    for disk in sorted(disks, key=lambda each: (each.pool, each.image or "")):
-        if disk.pool in raw:
-            _judge(disk, _raw_volume(host, disk), pools[disk.pool], record.name)
+    for disk in sorted(disks, key=lambda each: each.source or ("", "")):
+        pool, image = disk.source or ("", "")
+        if pool in raw:
+            _judge(disk, _raw_volume(host, disk), pools[pool], record.name)
             continue
-        path = f"{pools[disk.pool].rstrip('/')}/{disk.image}"
+        path = f"{pools[pool].rstrip('/')}/{image}"
         try:
-            seen = host.helper.call("image_inspect", {"path": path, "pool_path": pools[disk.pool]})
+            seen = host.helper.call("image_inspect", {"path": path, "pool_path": pools[pool]})
         except NotFound as error:
             raise NotFound(
-                f"disk image {disk.image} is not in pool {disk.pool} on {record.name}",
+                f"disk image {image} is not in pool {pool} on {record.name}",
                 why=error.message,
-                next=f"copy it to {pools[disk.pool]} on {record.name}",
+                next=f"copy it to {pools[pool]} on {record.name}",
             ) from error
-        _judge(disk, seen, pools[disk.pool], record.name)
+        _judge(disk, seen, pools[pool], record.name)
 
 
 def _raw_volume(host: Host, disk: DiskSpec) -> Mapping[str, object]:
@@ -274,10 +275,11 @@ def _raw_volume(host: Host, disk: DiskSpec) -> Mapping[str, object]:
 
 
 def _judge(disk: DiskSpec, seen: Mapping[str, object], pool_path: str, host: str) -> None:
-    where = f"image {disk.image} in pool {disk.pool} on {host}"
-    if seen["format"] != disk.image_format:
+    pool, image = disk.source or ("", "")
+    where = f"image {image} in pool {pool} on {host}"
+    if seen["format"] != disk.source_format:
         raise UsageError(
-            f"{where} is {seen['format']}, not {disk.image_format}",
+            f"{where} is {seen['format']}, not {disk.source_format}",
             why="the format is declared, never guessed",
             next=f"write image_format: {seen['format']}",
         )

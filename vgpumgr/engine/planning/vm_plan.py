@@ -113,7 +113,10 @@ def make_plan(
     longer names are never deleted.
     """
     known = {vm.name: vm for vm in view.vms}
-    desired = resolved(desired, view.images, known)
+    desired = tuple(
+        each.restored_as(known[each.name].spec) if each.name in known else each
+        for each in resolved(desired, view.images, known)
+    )
     seen = observed_domains(view)
     asked = admit([spec for spec in desired if spec.name not in known], view.queue)
     waves = change_waves(desired, known, seen, rolling)

@@ -121,16 +121,21 @@ def laid_over_name(vm: VmRecord, number: int) -> str:
 
 
 def _plan(disk: DiskSpec, name: str, site: VmSite) -> VolumePlan:
-    image_path = volume_path(site.facts, disk.pool, disk.image) if disk.image else None
+    if disk.source is None:
+        return VolumePlan(
+            pool=disk.pool, name=name, capacity_bytes=disk.size_bytes, format=disk.format
+        )
+    pool, source = disk.source
     return VolumePlan(
         pool=disk.pool,
         name=name,
         capacity_bytes=disk.size_bytes,
         format=disk.format,
-        mode=disk.mode,
-        source=disk.image,
-        source_path=image_path if disk.mode is DiskMode.OVERLAY else None,
-        source_format=disk.image_format if disk.image else None,
+        mode=DiskMode.OVERLAY if disk.is_overlay else DiskMode.COPY,
+        source=source,
+        source_path=volume_path(site.facts, pool, source) if disk.is_overlay else None,
+        source_format=disk.source_format,
+        source_pool="" if pool == disk.pool else pool,
     )
 
 

@@ -5,6 +5,7 @@ All modules of steps are imported here: the journal names a step by its class.
 
 from vgpumgr.engine.steps import (
     adoption_steps,
+    backup_steps,
     cloud_init_seed,
     device_steps,
     domain_steps,
@@ -21,6 +22,7 @@ from vgpumgr.engine.steps import (
 
 __all__ = [
     "adoption_steps",
+    "backup_steps",
     "cloud_init_seed",
     "device_steps",
     "domain_steps",

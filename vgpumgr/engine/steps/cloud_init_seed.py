@@ -125,7 +125,7 @@ class CreateSeed(Step):
                 next="vgpumgr operation list --open",
             )
         return build_seed(
-            instance_id=vm.id,
+            instance_id=text.instance_id or vm.id,
             hostname=vm.name,
             user_data=text.user_data,
             network_config=text.network_config,

@@ -44,11 +44,13 @@ class CreateVolume(Step):
         large as what is copied, whatever it is told.
         """
         refuse_foreign(host, self.plan.pool, self.plan.name)
-        copy_from = self.plan.source if self.plan.mode == "copy" else None
-        xml = domainxml.volume(self.plan)
-        made = host.storage.create(self.plan.pool, xml, copy_from=copy_from)
-        if copy_from and made.capacity_bytes < self.plan.capacity_bytes:
-            host.storage.grow(self.plan.pool, self.plan.name, self.plan.capacity_bytes)
+        plan = self.plan
+        copy_from = plan.source if plan.mode == "copy" else None
+        made = host.storage.create(
+            plan.pool, domainxml.volume(plan), copy_from=copy_from, from_pool=plan.source_pool
+        )
+        if copy_from and made.capacity_bytes < plan.capacity_bytes:
+            host.storage.grow(plan.pool, plan.name, plan.capacity_bytes)
 
     def undo(self, host: Host) -> None:
         """Delete it."""

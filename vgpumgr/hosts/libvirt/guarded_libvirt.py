@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
+from vgpumgr.domainxml import volume_name
 from vgpumgr.hosts.deadlines import DEADLINES, Deadline
 from vgpumgr.hosts.libvirt.libvirt_link import HeldLink, LibvirtLink
 from vgpumgr.model.domain import (
@@ -162,6 +163,18 @@ class GuardedDomains:
         """End it."""
         self._short.change(lambda libvirt: libvirt.domains.cancel_pull(name, disk))
 
+    def begin_backup(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
+        """Begin to copy its disks; long: a guest may take a while to freeze its file systems."""
+        self._long.change(lambda libvirt: libvirt.domains.begin_backup(name, files, freeze=freeze))
+
+    def backup_progress(self, name: str) -> MoveProgress | None:
+        """How far that is."""
+        return self._short.read(lambda libvirt: libvirt.domains.backup_progress(name))
+
+    def cancel_backup(self, name: str, files: Mapping[str, str]) -> None:
+        """End it."""
+        self._short.change(lambda libvirt: libvirt.domains.cancel_backup(name, files))
+
 
 class GuardedStorage:
     """Fulfils ``ports.Storage``."""
@@ -178,14 +191,30 @@ class GuardedStorage:
         """One volume, or None."""
         return self._short.read(lambda libvirt: libvirt.storage.look(pool, volume))
 
-    def create(self, pool: str, xml: str, *, copy_from: str | None = None) -> VolumeFacts:
-        """Create a volume; a copy is a long job."""
-        link = self._short if copy_from is None else self._long
-        return link.change(lambda libvirt: libvirt.storage.create(pool, xml, copy_from=copy_from))
+    def create(
+        self, pool: str, xml: str, *, copy_from: str | None = None, from_pool: str = ""
+    ) -> VolumeFacts:
+        """Create a volume; a copy takes as long as its file grows."""
+        if copy_from is None:
+            return self._short.change(lambda libvirt: libvirt.storage.create(pool, xml))
+
+        def copied(libvirt: Libvirt, moved: Callable[[], None]) -> VolumeFacts:
+            with watched(lambda: self._grown(pool, name), moved):
+                return libvirt.storage.create(pool, xml, copy_from=copy_from, from_pool=from_pool)
+
+        name = volume_name(xml)
+        return self._long.long_change(copied)
+
+    def _grown(self, pool: str, volume: str) -> int:
+        return self._short.read(lambda libvirt: libvirt.storage.allocation(pool, volume))
 
     def upload(self, pool: str, volume: str, data: bytes) -> None:
         """Write into a volume."""
         self._long.change(lambda libvirt: libvirt.storage.upload(pool, volume, data))
+
+    def read(self, pool: str, volume: str, most_bytes: int) -> bytes:
+        """A volume's file, cut off."""
+        return self._short.read(lambda libvirt: libvirt.storage.read(pool, volume, most_bytes))
 
     def volumes(self, pool: str) -> tuple[VolumeFacts, ...]:
         """Every volume of a pool."""
@@ -254,7 +283,7 @@ class TwoHostJobs:
 
             with (
                 self._alive(f"the move of {move.name}", cut) as deadline,
-                _watched(lambda: beside.migration_progress(move.name), deadline),
+                watched(lambda: beside.migration_progress(move.name), deadline.moved),
             ):
                 try:
                     here.libvirt.domains.migrate(move, there.libvirt.domains)
@@ -309,8 +338,8 @@ def _cut(source: HeldLink, target: HeldLink) -> None:
 
 
 @contextmanager
-def _watched(look: Callable[[], object], deadline: Deadline) -> Iterator[None]:
-    """Move the deadline when ``look`` sees another thing than before; a failed look sees none."""
+def watched(look: Callable[[], object], moved: Callable[[], None]) -> Iterator[None]:
+    """Call ``moved`` when ``look`` sees another thing than before; a failed look sees none."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -319,7 +348,7 @@ def _watched(look: Callable[[], object], deadline: Deadline) -> Iterator[None]:
             with suppress(VgpumgrError):
                 now = look()
                 if now != last:
-                    deadline.moved()
+                    moved()
                 last = now
 
     thread = threading.Thread(target=watch, name="vgpumgr-move", daemon=True)

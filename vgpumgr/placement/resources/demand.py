@@ -163,7 +163,7 @@ def _pool_bytes(request: VmSpec) -> tuple[tuple[str, int], ...]:
 
 
 def _images(request: VmSpec) -> tuple[tuple[str, str], ...]:
-    of_disks = {(disk.pool, disk.image) for disk in request.disks if disk.image}
+    of_disks = {disk.source for disk in request.disks if disk.source}
     return tuple(sorted(of_disks | {(cd.pool, cd.image) for cd in request.cds}))
 
 
@@ -224,8 +224,9 @@ def _fewest_choices(kind: PartKind) -> tuple[bool, bool, bool, int]:
 
 def _pools(request: VmSpec) -> tuple[str, ...]:
     seed = [request.cloud_init.pool] if request.cloud_init else []
+    sources = (disk.source[0] for disk in request.disks if disk.source)
     cds = (cd.pool for cd in request.cds)
-    return _unique([*(disk.pool for disk in request.disks), *cds, *seed])
+    return _unique([*(disk.pool for disk in request.disks), *sources, *cds, *seed])
 
 
 def _unique(names: Iterable[str | None]) -> tuple[str, ...]:

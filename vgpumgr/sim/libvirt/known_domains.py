@@ -71,7 +71,8 @@ class Domain:
     ``viewers`` are QEMU's ends of connections to its VNC server. ``guest`` is what its guest would
     tell, None where its agent is silent: every simulated guest has one, which is heard where the
     domain has a channel for it.
-    ``written`` says when each file of it was written last.
+    ``backed_up``: its disks were copied since it was started. ``written`` says when each file of it
+    was written last.
     """
 
     xml: str
@@ -84,6 +85,7 @@ class Domain:
     job: Job | None = None
     viewers: list[socket.socket] = field(default_factory=list)
     guest: GuestFacts | None = NOBODY
+    backed_up: bool = False
     written: dict[WrittenFile, int] = field(
         default_factory=lambda: dict.fromkeys(WrittenFile, next(WRITES))
     )
@@ -231,7 +233,7 @@ class KnownDomains:
         domain = self._domains[name]
         release(self._kernel, name)
         domain.running, domain.live, domain.paused, domain.job = None, "", False, None
-        domain.guest = NOBODY
+        domain.guest, domain.backed_up = NOBODY, False
         domain.hang_up()
         self._forget_unless_kept(domain)
 

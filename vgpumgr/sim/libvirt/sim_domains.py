@@ -197,6 +197,37 @@ class SimDomains(KnownDomains):
         """There is nothing to end."""
         self.require(self.named(name))
 
+    def begin_backup(self, name: str, files: dict[str, str], freeze: bool) -> None:
+        """Copy its disks, all at one moment: done at once, or refused as libvirt would."""
+        name = self.named(name)
+        domain, doing = self.unlocked(name, "back up"), f"cannot back up {name}'s disks"
+        if domain.running is None:
+            raise HostRefused(doing, why="it is off")
+        if freeze and not domain.agent_hears:
+            raise HostRefused(doing, why="Guest agent is not responding: it is not connected")
+        sources = {disk.target: disk.path for disk in domain.running.disks}
+        for target, path in files.items():
+            if target not in sources:
+                raise HostRefused(doing, why=f"the domain has no disk {target}")
+            if not self._storage.exists(path):
+                raise HostRefused(doing, why=f"missing existing file for disk {target}: {path}")
+        for target, path in files.items():
+            self._storage.mirror(path, self._storage.content(sources[target]))
+        domain.backed_up = True
+
+    def backup_progress(self, name: str) -> MoveProgress | None:
+        """None is under way for longer than a call takes; one must have been begun."""
+        name = self.named(name)
+        domain = self.require(name)
+        if domain.running is None or not domain.backed_up:
+            why = "libvirt knows of no such job, nor how it ended"
+            raise HostRefused(f"cannot back up {name}'s disks", why=why)
+        return None
+
+    def cancel_backup(self, name: str, files: dict[str, str]) -> None:
+        """There is nothing to end."""
+        self.require(self.named(name))
+
     def thaw(self, name: str) -> None:
         """Nothing is frozen for longer than a call takes."""
         self.require(self.named(name))

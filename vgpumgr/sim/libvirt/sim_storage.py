@@ -68,14 +68,20 @@ class SimStorage(VolumeFiles):
             available_bytes=POOL_BYTES - used,
         )
 
-    def create(self, pool: str, xml: str, *, copy_from: str | None = None) -> VolumeFacts:
-        """Create a volume; a backing file that is not there is refused, as by qemu-img."""
+    def create(
+        self, pool: str, xml: str, *, copy_from: str | None = None, from_pool: str = ""
+    ) -> VolumeFacts:
+        """Create a volume; a backing file that is not there is refused, as by qemu-img. libvirt's
+        test driver copies within a pool alone.
+        """
         self._require_backing(pool, xml)
-        shelf = self._shelf(pool)
-        source = self._require(pool, copy_from) if copy_from else None
-        if source is not None:
+        shelf, here = self._shelf(pool), (from_pool or pool) == pool
+        source = self._require(from_pool or pool, copy_from) if copy_from else None
+        if source is not None and here:
             self._introduce(source)
-        facts = self._libvirt().storage.create(pool, xml, copy_from=copy_from)
+        facts = self._libvirt().storage.create(pool, xml, copy_from=copy_from if here else None)
+        if source is not None and facts.capacity_bytes < source.capacity_bytes:
+            facts = replace(facts, capacity_bytes=source.capacity_bytes)
         shelf.keep(facts, xml)
         if source is not None:
             self._copy(source, facts)
@@ -106,6 +112,15 @@ class SimStorage(VolumeFiles):
         self._refuse_ceph(pool, "uploading")
         self._require(pool, volume)
         self._write(pool, volume, data)
+
+    def read(self, pool: str, volume: str, most_bytes: int) -> bytes:
+        """The volume's file, cut off."""
+        path, found = self._require(pool, volume).path, b""
+        for piece in self.pieces(path):
+            found += piece
+            if len(found) >= most_bytes:
+                break
+        return found[:most_bytes]
 
     def fill(self, pool: str, volume: str, length: int, data: bytes) -> None:
         """Keep a raw volume's whole file: ``data``, then zeros up to its capacity."""
@@ -171,10 +186,10 @@ class SimStorage(VolumeFiles):
 
     def _copy(self, source: VolumeFacts, copy: VolumeFacts) -> None:
         """As qemu-img convert does it: what lies below the source is in the copy itself."""
-        shelf = self._shelf(copy.pool)
-        if data := shelf.data(source):
-            shelf.write(copy, data)
-        if shelf.guest(source) or source.backing_path:
+        shelf, alike = self._shelf(source.pool), source.format == copy.format
+        if alike and (data := shelf.data(source)):
+            self._shelf(copy.pool).write(copy, data)
+        if not alike or shelf.guest(source) or source.backing_path:
             self.guest_writes(copy.path, self.content(source.path).data)
 
     def _introduce(self, facts: VolumeFacts) -> None:

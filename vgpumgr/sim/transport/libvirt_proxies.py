@@ -36,6 +36,7 @@ Call = Callable[[str, str, dict[str, Any], Any], Any]
 # Methods of libvirt that change nothing.
 READS = frozenset({"list", "look", "xml", "pools", "networks", "filters", "versions"})
 READS |= {"volumes", "live_xml", "cpu_fits", "kept_beside", "progress", "pull_progress", "download"}
+READS |= {"read", "backup_progress"}
 
 
 class SimRunner:
@@ -234,6 +235,21 @@ class ProxyDomains:
         """End it."""
         self._do("cancel_pull", name=name, disk=disk)
 
+    def begin_backup(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
+        """Begin to copy its disks."""
+        self._do("begin_backup", name=name, files=dict(files), freeze=freeze)
+
+    def backup_progress(self, name: str) -> MoveProgress | None:
+        """How far that is."""
+        found: MoveProgress | None = self._call(
+            "domains", "backup_progress", {"name": name}, MoveProgress | None
+        )
+        return found
+
+    def cancel_backup(self, name: str, files: Mapping[str, str]) -> None:
+        """End it."""
+        self._do("cancel_backup", name=name, files=dict(files))
+
     def _do(self, method: str, **arguments: Any) -> None:
         self._call("domains", method, arguments, None)
 
@@ -262,15 +278,23 @@ class ProxyStorage:
         found: VolumeFacts | None = self._call("storage", "look", arguments, VolumeFacts | None)
         return found
 
-    def create(self, pool: str, xml: str, *, copy_from: str | None = None) -> VolumeFacts:
+    def create(
+        self, pool: str, xml: str, *, copy_from: str | None = None, from_pool: str = ""
+    ) -> VolumeFacts:
         """Create a volume."""
-        arguments = {"pool": pool, "xml": xml, "copy_from": copy_from}
+        arguments = {"pool": pool, "xml": xml, "copy_from": copy_from, "from_pool": from_pool}
         made: VolumeFacts = self._call("storage", "create", arguments, VolumeFacts)
         return made
 
     def upload(self, pool: str, volume: str, data: bytes) -> None:
         """Write into a volume."""
         self._call("storage", "upload", {"pool": pool, "volume": volume, "data": data}, None)
+
+    def read(self, pool: str, volume: str, most_bytes: int) -> bytes:
+        """A volume's file, cut off."""
+        arguments = {"pool": pool, "volume": volume, "most_bytes": most_bytes}
+        found: bytes = self._call("storage", "read", arguments, bytes)
+        return found
 
     def volumes(self, pool: str) -> _VOLUMES:
         """Every volume of a pool."""

@@ -15,6 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.store.admin.access_steps import access_tables, name_indexes, tenant_columns
+from vgpumgr.store.admin.backup_steps import backup_tables
 from vgpumgr.store.admin.flavour_steps import flavour_table
 from vgpumgr.store.admin.secret_steps import secret_table
 from vgpumgr.store.database.connections import Database, database_errors
@@ -304,6 +305,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         21: _gpu_health,
         22: flavour_table,
         23: _price_books,
+        24: backup_tables,
     }
 )
 

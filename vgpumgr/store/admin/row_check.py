@@ -34,6 +34,7 @@ from vgpumgr.store.ledger.refusals import refusal_of
 from vgpumgr.store.ledger.request_history import request_of
 from vgpumgr.store.ledger.secrets import secret_of
 from vgpumgr.store.ledger.tickets import ticket_of
+from vgpumgr.store.ledger.vm_backups import backup_of, target_of
 from vgpumgr.store.ledger.vms import OPEN_VMS, vm_of
 from vgpumgr.store.ledger.webhooks import webhook_of
 from vgpumgr.store.schema import (
@@ -41,6 +42,7 @@ from vgpumgr.store.schema import (
     api_request,
     api_token,
     audit,
+    backup_target,
     booking,
     checkpoint,
     desktop,
@@ -71,6 +73,7 @@ from vgpumgr.store.schema import (
     ticket,
     unit,
     vm,
+    vm_backup,
     webhook,
 )
 from vgpumgr.store.schema.columns import Moment, Number, name_of
@@ -90,6 +93,7 @@ DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
     api_request: request_of_row,
     api_token: token_of,
     audit: record_of,
+    backup_target: target_of,
     booking: booking_of,
     checkpoint: None,
     desktop: desktop_of,
@@ -119,6 +123,7 @@ DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
     ticket: ticket_of,
     unit: None,
     vm: lambda row: vm_of(_read(row, OPEN_VMS)),
+    vm_backup: backup_of,
     webhook: webhook_of,
 }
 

@@ -273,7 +273,7 @@ def audit_after(
 # Kinds of records, by their beginnings, that say nothing of what is, or belongs, on a host.
 _OF_NO_HOST = (
     "quota.", "queue.", "pool.", "booking.", "image.", "ticket.", "session.", "desktop.", "access.",
-    "secret.", "flavour.",
+    "secret.", "flavour.", "backup.",
     "webhook.",
 )  # fmt: skip
 

@@ -29,6 +29,7 @@ from vgpumgr.store.ledger.queue import enter_queue, move_entries
 from vgpumgr.store.ledger.quotas import within_quotas
 from vgpumgr.store.ledger.request_history import keep_requests
 from vgpumgr.store.ledger.transitions import apply_transitions
+from vgpumgr.store.ledger.vm_backups import begin_backups
 from vgpumgr.store.ledger.vms import change_vms, vm_row
 from vgpumgr.store.schema import (
     gpu,
@@ -80,6 +81,8 @@ def reserve(connection: Connection, stamp: Stamp, start: Reservation) -> None:
     begin_membership(connection, stamp, start)
     if start.images or start.copies:
         begin_images(connection, stamp, start)
+    if start.backups:
+        begin_backups(connection, stamp, start)
     if start.queued:
         enter_queue(connection, stamp, start.queued)
     if start.queue:

@@ -31,6 +31,7 @@ from vgpumgr.model.quota import Quota
 from vgpumgr.model.role_binding import Scope
 from vgpumgr.model.secret import SecretRecord, SecretReference
 from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.vm_backup import VmBackup
 from vgpumgr.model.webhook import Webhook
 from vgpumgr.store.database.connections import Database
 from vgpumgr.store.ledger import (
@@ -47,6 +48,7 @@ from vgpumgr.store.ledger import (
     request_history,
     secrets,
     tickets,
+    vm_backups,
     vms,
     webhooks,
 )
@@ -126,6 +128,11 @@ class SqlScopedReads:
         """The tenants' quotas, by tenant."""
         with self._read() as connection:
             return quotas.list_quotas(connection, within=self._within("quotas"))
+
+    def vm_backups(self) -> tuple[VmBackup, ...]:
+        """The backups of the tenants' VMs, the oldest first."""
+        with self._read() as connection:
+            return vm_backups.list_backups(connection, within=self._within("backups"))
 
     def secrets(self) -> tuple[SecretRecord, ...]:
         """The tenants' secrets, by tenant and name."""

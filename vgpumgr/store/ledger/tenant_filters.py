@@ -29,6 +29,7 @@ from vgpumgr.store.schema import (
     task,
     ticket,
     vm,
+    vm_backup,
     webhook,
 )
 from vgpumgr.store.schema.columns import ALL_ROWS
@@ -117,6 +118,7 @@ def _some(query: Select[Any]) -> Condition:
 
 FILTERS: dict[str, Filter] = {
     "VMs": _by(vm.c.tenant),
+    "backups": _by(vm_backup.c.tenant),
     "allocations": _by_vm(allocation.c.vm_id),
     "pools": _by(pool.c.tenant),
     "desktops": _by_pool(desktop.c.pool),

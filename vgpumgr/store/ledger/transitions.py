@@ -50,6 +50,7 @@ from vgpumgr.store.ledger.gpus import forget_layouts, settle_layouts
 from vgpumgr.store.ledger.hosts import end_membership
 from vgpumgr.store.ledger.images import end_copy
 from vgpumgr.store.ledger.replaced_disk import put_first_disk
+from vgpumgr.store.ledger.vm_backups import end_backup
 from vgpumgr.store.ledger.vms import place, snapshots_text
 from vgpumgr.store.schema import allocation, operation, step, task, unit, vm
 
@@ -323,6 +324,8 @@ def _tasks(connection: Connection, stamp: Stamp, moves: Sequence[TaskMoved]) -> 
             put_first_disk(connection, stamp, moved.vm_id, moved.task, moved.disk)
         if moved.copy is not None:
             end_copy(connection, stamp, moved.task, moved.copy)
+        if moved.backup is not None:
+            end_backup(connection, stamp, moved.task, moved.backup)
 
 
 def _layouts(connection: Connection, stamp: Stamp, moves: Iterable[TaskMoved]) -> None:

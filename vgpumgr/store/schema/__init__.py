@@ -7,6 +7,7 @@ as long as they are held.
 """
 
 from vgpumgr.store.schema.access_tables import api_token, login_session, role_binding
+from vgpumgr.store.schema.backup_tables import backup_target, vm_backup
 from vgpumgr.store.schema.columns import metadata
 from vgpumgr.store.schema.flavour_tables import flavour
 from vgpumgr.store.schema.host_tables import gpu, host, image, image_copy, layout, meta, refusal
@@ -33,7 +34,7 @@ from vgpumgr.store.schema.vm_tables import (
 )
 from vgpumgr.store.schema.webhook_tables import webhook
 
-SCHEMA_VERSION = 24
+SCHEMA_VERSION = 25
 
 __all__ = [
     "MEMORY",
@@ -43,6 +44,7 @@ __all__ = [
     "api_request",
     "api_token",
     "audit",
+    "backup_target",
     "booking",
     "checkpoint",
     "desktop",
@@ -73,5 +75,6 @@ __all__ = [
     "ticket",
     "unit",
     "vm",
+    "vm_backup",
     "webhook",
 ]

@@ -1,0 +1,294 @@
+"""Backups of VMs: made while they are off and run, verified, restored, deleted, damaged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.contract.bench import Cases
+from tests.contract.disk_bench import BACKUPS, CEPH, MIB, DiskBench
+from vgpumgr import domainxml
+from vgpumgr.engine.backups import backup_cycle
+from vgpumgr.engine.backups.backup_cycle import BackupCycleReport
+from vgpumgr.engine.backups.backup_restore import RestoreRequest
+from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.use_cases import Engine
+from vgpumgr.engine.workers.thread_workers import SystemClock
+from vgpumgr.model.domain import VolumePlan
+from vgpumgr.model.errors import Conflict, NotFound
+from vgpumgr.model.operation import FINAL_TASKS
+from vgpumgr.model.snapshot import DiskMoment
+from vgpumgr.model.vm import DiskSpec, VmSpec
+from vgpumgr.model.vm_backup import BackupState, BackupTarget, RetentionRules, VmBackup
+from vgpumgr.spec import load
+
+FOLDER = "default"
+
+CASES = Cases[DiskBench]()
+KILLS = Cases[DiskBench]()
+
+LISTS = (CASES, KILLS)
+"""Both run on a simulated host and on a real one: test_contract_disks.py."""
+
+TARGET = BackupTarget(name="vault", pool=BACKUPS)
+
+
+def ready(bench: DiskBench, *, running: bool = False) -> None:
+    """A VM ``a`` whose disks hold 1, and a target. One of the disks is raw."""
+    bench.ledger.set_backup_target(TARGET)
+    first, second = bench.two
+    bench.make(first, replace(second, format="raw"))
+    if not running:
+        bench.stop()
+    bench.write(1)
+    if not running and bench.pool is CEPH:
+        bench.start()
+
+
+def off(bench: DiskBench) -> DiskMoment:
+    """The moment of a backup of a VM that is off; QEMU alone reads Ceph, for a VM that runs."""
+    return DiskMoment.RUNNING if bench.pool is CEPH else DiskMoment.OFF
+
+
+def taken(bench: DiskBench) -> VmBackup:
+    outcome, made = bench.engine.back_up("a", "vault")
+    outcome.raise_for_failure()
+    [found] = [each for each in bench.ledger.vm_backups() if each.id == made.id]
+    assert found.state is BackupState.THERE
+    return found
+
+
+def read_document(document: Mapping[str, Any]) -> VmSpec:
+    return load(json.dumps(document), "backup").vms[0]
+
+
+def restore(bench: DiskBench, backup: VmBackup, name: str = "") -> None:
+    """Disks of Ceph's and LVM's come back as files."""
+    request = RestoreRequest(name=name, pool="" if bench.pool.layered else FOLDER)
+    spec = bench.engine.restored_spec(backup, request, read_document)
+    bench.engine.apply([spec])[1].raise_for_failure()
+
+
+@CASES.case()
+def a_vm_that_is_off_is_restored_under_another_name(bench: DiskBench) -> None:
+    ready(bench)
+    made = taken(bench)
+    assert made.moment is off(bench)
+    bench.write(2)
+    restore(bench, made, "b")
+    bench.stop("b")
+    assert (bench.read("a"), bench.read("b")) == ([2, 2], [1, 1])
+    assert [each.format for each in bench.vm("b").spec.disks] == [bench.pool.format, "raw"]
+    below = [bench.host.storage.look(*each) for each in bench.vm("b").volumes]
+    assert all(each is not None and not each.backing_path for each in below)
+    assert bench.nothing_is_left()
+
+
+@CASES.case()
+def a_running_vm_is_backed_up_as_it_was_and_writes_on(bench: DiskBench) -> None:
+    ready(bench, running=True)
+    made = taken(bench)
+    assert made.moment is DiskMoment.RUNNING and bench.runs()
+    bench.write(2)
+    restore(bench, made, "b")
+    bench.stop("b")
+    assert (bench.read("a"), bench.read("b")) == ([2, 2], [1, 1])
+    assert bench.engine.verify_backup(made).fault == ""
+    assert bench.nothing_is_left()
+
+
+@CASES.case()
+def a_deleted_vm_is_restored_under_its_own_name(bench: DiskBench) -> None:
+    ready(bench)
+    spec, made = bench.vm().spec, taken(bench)
+    with pytest.raises(Conflict):
+        restore_anew = replace(spec, disks=(DiskSpec(size_bytes=MIB),))
+        bench.engine.apply([restore_anew])[1].raise_for_failure()
+    bench.engine.delete(["a"], keep_disks=False, force=True).raise_for_failure()
+    restore(bench, made)
+    bench.stop()
+    assert bench.read() == [1, 1]
+    if bench.pool.layered:
+        plan, outcome = bench.engine.apply([spec])
+        outcome.raise_for_failure()
+        assert [str(each.kind) for each in plan.actions] in ([], ["start"])
+    bench.engine.delete_backup(made).raise_for_failure()
+    bench.stop()
+    assert bench.read() == [1, 1]
+
+
+@CASES.case()
+def a_vm_with_snapshots_is_backed_up_as_one_disk(bench: DiskBench) -> None:
+    bench.ledger.set_backup_target(TARGET)
+    bench.make(bench.two[0])
+    bench.stop()
+    bench.write(1)
+    bench.engine.take_snapshot("a", "s1").raise_for_failure()
+    if bench.pool is CEPH:
+        bench.start()
+    made = taken(bench)
+    bench.start()
+    again = taken(bench)
+    bench.engine.delete(["a"], keep_disks=False, force=True).raise_for_failure()
+    for each in (made, again):
+        restore(bench, each)
+        bench.stop()
+        assert bench.read() == [1]
+        bench.engine.delete(["a"], keep_disks=False, force=True).raise_for_failure()
+
+
+@CASES.case()
+def a_target_in_the_folder_of_the_disks_is_no_target(bench: DiskBench) -> None:
+    ready(bench)
+    bench.ledger.set_backup_target(BackupTarget(name="same", pool=bench.pool.name))
+    with pytest.raises(Conflict) as caught:
+        bench.engine.back_up("a", "same")
+    assert ("in the same folder" if bench.pool.layered else "is of kind") in caught.value.why
+    bench.ledger.delete_backup_target("same")
+    assert bench.ledger.vm_backups() == ()
+
+
+@CASES.case()
+def damage_is_told_by_a_verification(bench: DiskBench) -> None:
+    ready(bench)
+    made = taken(bench)
+    assert bench.engine.verify_backup(made).fault == ""
+    assert bench.ledger.vm_backups()[0].verified_at > 0
+    bench.host.storage.upload(BACKUPS, made.volume("vdb"), b"other bytes")
+    assert "are not as they were written" in bench.engine.verify_backup(made).fault
+    assert bench.ledger.vm_backups()[0].fault
+    bench.host.storage.delete(BACKUPS, made.volume("vda"))
+    assert f"{made.volume('vda')} is gone" in bench.engine.verify_backup(made).fault
+    with pytest.raises(NotFound):
+        restore(bench, made, "b")
+
+
+@CASES.case()
+def what_has_no_manifest_is_no_backup(bench: DiskBench) -> None:
+    ready(bench)
+    made = taken(bench)
+    bench.host.storage.upload(BACKUPS, made.manifest, b"\0" * 16)
+    with pytest.raises(Conflict, match="is no manifest"):
+        restore(bench, made, "b")
+    bench.host.storage.delete(BACKUPS, made.manifest)
+    with pytest.raises(NotFound, match="is not on its target"):
+        restore(bench, made, "b")
+    bench.forget_backups()
+
+
+@CASES.case()
+def volumes_of_others_on_the_target_stay(bench: DiskBench) -> None:
+    ready(bench)
+    theirs = VolumePlan(pool=BACKUPS, name="a-theirs.json", capacity_bytes=512, format="raw")
+    bench.host.storage.create(BACKUPS, domainxml.volume(theirs))
+    made = taken(bench)
+    bench.engine.delete_backup(made).raise_for_failure()
+    assert bench.backed_up() == {"a-theirs.json"}
+    assert bench.ledger.vm_backups() == ()
+    bench.host.storage.delete(BACKUPS, "a-theirs.json")
+
+
+@dataclass(frozen=True)
+class Later(SystemClock):
+    """So many seconds after now."""
+
+    seconds: float
+
+    def now(self) -> float:
+        return super().now() + self.seconds
+
+
+def step(bench: DiskBench, after_s: float) -> BackupCycleReport:
+    """What `serve` does so much later."""
+    return backup_cycle.step(replace(bench.engine, clock=Later(after_s)), lambda _: True)
+
+
+@CASES.case()
+def what_is_due_is_backed_up_and_what_is_old_is_deleted(bench: DiskBench) -> None:
+    ready(bench)
+    bench.make(bench.two[0], name="other")
+    by_hand = taken(bench)
+    keep = RetentionRules(last=2)
+    bench.ledger.set_backup_target(replace(TARGET, vms=("a*",), every_s=3600.0, keep=keep))
+    assert not step(bench, 0.0).any
+    for number in range(1, 5):
+        done = step(bench, 3600.0 * number)
+        assert [(each.vm, str(each.state)) for each in done.ended] == [("a", "done")]
+        assert not done.failed and not step(bench, 3600.0 * number + 5).any
+        found = bench.ledger.vm_backups()
+        assert found[0] == by_hand and not by_hand.scheduled
+        assert len(found) == 1 + min(number, 2)
+    assert all(bench.engine.verify_backup(each).fault == "" for each in found)
+    bench.ledger.set_backup_target(TARGET)
+
+
+@CASES.case()
+def backups_that_the_ledger_lost_are_found(bench: DiskBench) -> None:
+    ready(bench)
+    made = taken(bench)
+    bench.ledger.backup_lost(made.id)
+    assert bench.ledger.vm_backups() == ()
+    bench.engine.delete(["a"], keep_disks=False, force=True).raise_for_failure()
+    report = bench.engine.search_backups("vault")
+    assert [each.id for each in report.found] == [made.id] and not report.unreadable
+    assert bench.engine.search_backups("vault").found == ()
+    [found] = bench.ledger.vm_backups()
+    restore(bench, found)
+    bench.stop()
+    assert bench.read() == [1, 1]
+
+
+@KILLS.case()
+def a_backup_is_killed_at_each_write(bench: DiskBench) -> None:
+    for running in (False, True):
+        for after in (True, False):
+            for point in count(1):
+                ready(bench, running=running)
+                died = bench.killed(lambda engine: engine.back_up("a")[0], point, after=after)
+                _ended(bench)
+                assert bench.read() == [1, 1]
+                bench.clear()
+                if not died:
+                    break
+
+
+@KILLS.case()
+def a_deletion_is_killed_at_each_write(bench: DiskBench) -> None:
+    for after in (True, False):
+        for point in count(1):
+            ready(bench)
+            made = taken(bench)
+            delete = partial(_delete, made)
+            died = bench.killed(delete, point, after=after)
+            _ended(bench)
+            bench.clear()
+            if not died:
+                break
+
+
+def _delete(backup: VmBackup, engine: Engine) -> Outcome:
+    return engine.delete_backup(backup)
+
+
+def _ended(bench: DiskBench) -> None:
+    """Each open operation is finished; then there are whole backups, or nothing."""
+    for operation in bench.unfinished():
+        tasks = bench.ledger.tasks(operation)
+        if any(task.state not in FINAL_TASKS for task in tasks):
+            bench.engine.resume(operation).raise_for_failure()
+        else:
+            bench.engine.resume(operation)
+    known = bench.ledger.vm_backups()
+    assert all(each.state is BackupState.THERE for each in known)
+    volumes = {
+        name for each in known for name in (each.manifest, each.volume("vda"), each.volume("vdb"))
+    }
+    assert bench.backed_up() == volumes
+    assert all(bench.engine.verify_backup(each).fault == "" for each in known)
+    assert bench.nothing_is_left()

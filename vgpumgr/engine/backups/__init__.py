@@ -1,0 +1,1 @@
+"""Backups of VMs: made, verified, restored, deleted, and kept as their targets say."""

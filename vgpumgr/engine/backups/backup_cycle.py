@@ -1,0 +1,152 @@
+"""Backups on schedule: which VMs are due on which target, and which backups are let go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from vgpumgr.engine.backups import backup_removal, vm_backups
+from vgpumgr.engine.backups.vm_backups import PlannedBackup
+from vgpumgr.engine.operations import operation_lifecycle
+from vgpumgr.engine.operations.engine_context import EngineContext
+from vgpumgr.engine.operations.operation_outcome import VmOutcome
+from vgpumgr.model.errors import LedgerError, StaleGeneration, VgpumgrError
+from vgpumgr.model.operation import TaskState
+from vgpumgr.model.vm import VmRecord, VmState
+from vgpumgr.model.vm_backup import BackupState, BackupTarget, VmBackup, expired
+
+MOST_AT_ONCE = 8
+"""How many VMs are backed up side by side, one on a host."""
+_KEPT_STATES = frozenset({VmState.ACTIVE, VmState.SHELVED})
+
+Ready = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupCycleReport:
+    """What one cycle did: ends of backups, backups that were deleted, and why others could not be
+    made or deleted, by the key under which they are tried again (``vault/web``).
+    """
+
+    ended: tuple[VmOutcome, ...] = ()
+    deleted: tuple[VmBackup, ...] = ()
+    failed: dict[str, VgpumgrError] = field(default_factory=dict)
+
+    @property
+    def any(self) -> bool:
+        """Was anything done?"""
+        return bool(self.ended or self.deleted)
+
+
+def key(target: str, vm: str) -> str:
+    """What is tried again after a pause."""
+    return f"{target}/{vm}"
+
+
+def due(
+    target: BackupTarget,
+    vms: Iterable[VmRecord],
+    backups: Iterable[VmBackup],
+    now: float,
+) -> tuple[VmRecord, ...]:
+    """The VMs whose newest backup there without a fault is older than the target says, those first
+    that are due longest. A backup from the future counts for nothing.
+    """
+    every_s = target.every_s
+    if every_s is None:
+        return ()
+    newest: dict[str, float] = {}
+    for each in backups:
+        used = each.state in {BackupState.MAKING, BackupState.THERE} and not each.fault
+        if used and each.target == target.name and each.created_at <= now:
+            newest[each.vm_id] = max(newest.get(each.vm_id, 0.0), each.created_at)
+    found = [
+        vm
+        for vm in vms
+        if target.covers(vm.name)
+        and vm.state in _KEPT_STATES
+        and vm.spec.disks
+        and not vm.definition
+        and now - newest.get(vm.id, 0.0) >= every_s
+    ]
+    return tuple(sorted(found, key=lambda vm: (newest.get(vm.id, 0.0), vm.name)))
+
+
+def one_per_host(vms: Iterable[VmRecord], most: int = MOST_AT_ONCE) -> Iterator[VmRecord]:
+    """The first of each host, ``most`` of them."""
+    hosts: set[str] = set()
+    for vm in vms:
+        if vm.host not in hosts and len(hosts) < most:
+            hosts.add(vm.host)
+            yield vm
+
+
+def step(context: EngineContext, ready: Ready) -> BackupCycleReport:
+    """Back up what is due, a few VMs of each target; then delete what its rules let go."""
+    report = BackupCycleReport()
+    for target in context.ledger.backup_targets():
+        if context.stop.is_set():
+            break
+        made = _back_up(context, target, ready)
+        gone = _let_go(context, target, ready)
+        report = BackupCycleReport(
+            ended=(*report.ended, *made.ended),
+            deleted=(*report.deleted, *gone.deleted),
+            failed={**report.failed, **made.failed, **gone.failed},
+        )
+    return report
+
+
+def _back_up(context: EngineContext, target: BackupTarget, ready: Ready) -> BackupCycleReport:
+    if target.every_s is None:
+        return BackupCycleReport()
+    ledger = context.ledger
+    desktops = {each.name for each in ledger.desktops()}
+    waiting = due(target, ledger.vms(), ledger.vm_backups(), context.clock.now())
+    mine = [vm for vm in waiting if vm.name not in desktops and ready(key(target.name, vm.name))]
+    planned: list[PlannedBackup] = []
+    failed: dict[str, VgpumgrError] = {}
+    for vm in one_per_host(mine):
+        try:
+            planned.append(vm_backups.plan(context, vm.name, target))
+        except LedgerError:
+            raise
+        except VgpumgrError as error:
+            failed[key(target.name, vm.name)] = error
+    if not planned:
+        return BackupCycleReport(failed=failed)
+    start = vm_backups.reservation(
+        planned, target, context.view(), context.opening(), scheduled=True
+    )
+    try:
+        outcome = operation_lifecycle.begin(context, start)
+    except StaleGeneration:
+        return BackupCycleReport(failed=failed)  # the next cycle plans again
+    for each in outcome.vms:
+        if each.state is not TaskState.DONE and each.error is not None:
+            failed[key(target.name, each.vm)] = each.error
+    return BackupCycleReport(ended=outcome.vms, failed=failed)
+
+
+def _let_go(context: EngineContext, target: BackupTarget, ready: Ready) -> BackupCycleReport:
+    if target.keep.keeps_all:
+        return BackupCycleReport()
+    by_vm: dict[str, list[VmBackup]] = {}
+    for each in context.ledger.vm_backups():
+        if each.target == target.name:
+            by_vm.setdefault(each.vm_id, []).append(each)
+    deleted: list[VmBackup] = []
+    failed: dict[str, VgpumgrError] = {}
+    for backups in by_vm.values():
+        for each in expired(backups, target.keep):
+            what = key(target.name, each.id)
+            if context.stop.is_set() or not ready(what):
+                continue
+            try:
+                backup_removal.delete(context, each).raise_for_failure()
+                deleted.append(each)
+            except LedgerError:
+                raise
+            except VgpumgrError as error:
+                failed[what] = error
+    return BackupCycleReport(deleted=tuple(deleted), failed=failed)

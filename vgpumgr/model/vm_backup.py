@@ -1,0 +1,193 @@
+"""Backups of VMs: where they go, what each is, and which are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Any, Protocol
+
+from vgpumgr.model.snapshot import DiskMoment
+
+MOST_TARGETS = 100
+"""The most targets that a fleet has."""
+
+MOST_KEPT = 10_000
+"""The most backups of a VM that one rule keeps."""
+
+LEAST_EVERY_S, MOST_EVERY_S = 60.0, 366 * 86_400.0
+"""How often a VM may be backed up by itself, in seconds."""
+
+MANIFEST_VERSION = 1
+
+
+class BackupState(StrEnum):
+    """A backup is used while it is there; half a backup is none."""
+
+    MAKING = "making"
+    THERE = "there"
+    LEAVING = "leaving"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionRules:
+    """Which of a VM's scheduled backups are kept: the newest ``last``, and the newest of each of
+    the newest ``daily`` days and ``weekly`` ISO weeks (UTC) that have one. All 0: every one.
+    """
+
+    last: int = 0
+    daily: int = 0
+    weekly: int = 0
+
+    @property
+    def keeps_all(self) -> bool:
+        """Is nothing ever deleted?"""
+        return not (self.last or self.daily or self.weekly)
+
+
+KEEP_ALL = RetentionRules()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupTarget:
+    """Where backups go: the storage pool of that name on the hosts of the VMs. VMs whose names
+    match one of ``vms`` (shell patterns; empty: none) are backed up ``every_s`` seconds; with
+    ``freeze`` guests that have an agent are frozen for that moment. ``set_at`` is in Unix seconds.
+    """
+
+    name: str
+    pool: str
+    vms: tuple[str, ...] = ()
+    every_s: float | None = None
+    keep: RetentionRules = KEEP_ALL
+    freeze: bool = False
+    set_at: float = 0.0
+    set_by: str = ""
+
+    def covers(self, vm: str) -> bool:
+        """Is the VM of that name backed up on schedule?"""
+        return self.every_s is not None and any(fnmatchcase(vm, each) for each in self.vms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VmBackup:
+    """One backup of a VM: what all its disks held at one moment, on a target. ``host`` made it.
+
+    ``scheduled``: `serve` made it, and retention may delete it. ``verified_at`` is when its bytes
+    were compared with its manifest last (Unix seconds, 0: never); ``fault`` what was wrong with it
+    then, empty for nothing. ``task`` is the one that makes it, or deletes it.
+    """
+
+    id: str
+    vm_id: str
+    vm: str
+    tenant: str
+    target: str
+    pool: str
+    host: str
+    created_at: float
+    moment: DiskMoment
+    state: BackupState = BackupState.MAKING
+    scheduled: bool = False
+    verified_at: float = 0.0
+    fault: str = ""
+    task: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """What the names of its volumes begin with. It carries our id, so that it is ours alone."""
+        return f"{self.vm}-{self.id[:8]}"
+
+    @property
+    def manifest(self) -> str:
+        """The volume of its manifest: with that it is a backup, without it is none."""
+        return f"{self.prefix}.json"
+
+    def volume(self, guest_name: str) -> str:
+        """The volume of a disk (``vda``)."""
+        return f"{self.prefix}-{guest_name}.qcow2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackedUpDisk:
+    """A disk in a backup: the ``volume`` with its content, a qcow2 file of that SHA-256, and the
+    size that the guest sees.
+    """
+
+    guest_name: str
+    volume: str
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupManifest:
+    """What is written next to the disks, last: all that the VM needs to be there again. ``fleet``
+    is the id of the fleet that made it, ``document`` the VM as a file would ask for it,
+    ``instance_id`` the one by which cloud-init in its guest knows it.
+    """
+
+    version: int
+    id: str
+    fleet: str
+    vm_id: str
+    created_at: float
+    moment: DiskMoment
+    tenant: str
+    instance_id: str
+    document: Mapping[str, Any]
+    disks: tuple[BackedUpDisk, ...]
+
+
+def expired(backups: Iterable[VmBackup], keep: RetentionRules) -> tuple[VmBackup, ...]:
+    """The scheduled backups of one VM on one target that the rules let go, the oldest first. The
+    newest without a known fault is never among them.
+    """
+    mine = [each for each in backups if each.scheduled and each.state is BackupState.THERE]
+    newest = sorted(mine, key=lambda each: each.created_at, reverse=True)
+    if keep.keeps_all:
+        return ()
+    sound = [each for each in newest if not each.fault]
+    kept = {each.id for each in (*newest[: keep.last], *sound[: max(1, keep.last)])}
+    kept |= {*_of_spans(sound, "%Y-%j", keep.daily), *_of_spans(sound, "%G-%V", keep.weekly)}
+    return tuple(each for each in reversed(newest) if each.id not in kept)
+
+
+def _of_spans(newest: Iterable[VmBackup], span: str, most: int) -> Iterator[str]:
+    """The newest of each of the newest ``most`` days or weeks."""
+    seen: set[str] = set()
+    for each in newest:
+        name = datetime.fromtimestamp(each.created_at, UTC).strftime(span)
+        if name not in seen and len(seen) < most:
+            seen.add(name)
+            yield each.id
+
+
+class BackupLedger(Protocol):
+    """Backups of VMs in the ledger. Every method is one transaction."""
+
+    def backup_targets(self) -> tuple[BackupTarget, ...]:
+        """Every target, by name."""
+
+    def set_backup_target(self, target: BackupTarget) -> None:
+        """Write a target over the one of that name; Conflict where there are too many, or where
+        its pool would change while there are backups on it.
+        """
+
+    def delete_backup_target(self, name: str) -> None:
+        """Forget a target; NotFound, or InUse while there are backups on it."""
+
+    def vm_backups(self) -> tuple[VmBackup, ...]:
+        """Every backup that is not gone, the oldest first."""
+
+    def enter_backup(self, backup: VmBackup) -> None:
+        """A backup that was found on its target; one that is known already is left alone."""
+
+    def backup_verified(self, backup: str, fault: str) -> None:
+        """It was compared with its manifest; ``fault`` is what is wrong, empty: nothing."""
+
+    def backup_lost(self, backup: str) -> None:
+        """It is on its target no more: another hand deleted it."""

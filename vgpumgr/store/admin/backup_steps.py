@@ -1,0 +1,22 @@
+"""The step of the schema for backups of VMs. A step once shipped never changes."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+
+def backup_tables(connection: Connection) -> None:
+    """Where backups go, and which there are."""
+    for statement in (
+        "CREATE TABLE backup_target (name TEXT NOT NULL, spec TEXT NOT NULL, "
+        "set_at FLOAT NOT NULL, set_by TEXT NOT NULL, PRIMARY KEY (name))",
+        "CREATE TABLE vm_backup (id TEXT NOT NULL, vm_id TEXT NOT NULL, vm TEXT NOT NULL, "
+        "tenant TEXT DEFAULT '' NOT NULL, target TEXT NOT NULL, pool TEXT NOT NULL, "
+        "host TEXT NOT NULL, created_at FLOAT NOT NULL, moment TEXT NOT NULL, "
+        "state TEXT NOT NULL, scheduled BOOLEAN NOT NULL, verified_at FLOAT NOT NULL, "
+        "fault TEXT NOT NULL, task TEXT NOT NULL, gone_at FLOAT, PRIMARY KEY (id))",
+        "CREATE INDEX ix_vm_backup_tenant ON vm_backup (tenant)",
+        "CREATE INDEX ix_vm_backup_task ON vm_backup (task)",
+        "CREATE INDEX vm_backup_open ON vm_backup (created_at) WHERE gone_at IS NULL",
+    ):
+        connection.exec_driver_sql(statement)

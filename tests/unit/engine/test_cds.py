@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,8 @@ def world(tmp_path: Path) -> Iterator[SimWorld]:
 
 def bring(world: SimWorld, folder: Path, name: str, *hosts: str, format: str = "iso") -> None:
     path = folder / f"{name}.{format}"
-    path.write_bytes(cd() if format == "iso" else qcow2())
+    if not path.exists():  # one that is made again has other times in it
+        path.write_bytes(cd() if format == "iso" else qcow2())
     request = ImageImport(path=str(path), name=name, format=format, hosts=hosts)
     world.engine.import_image(request).outcome.raise_for_failure()
 
@@ -96,5 +96,4 @@ def test_a_vm_moves_to_hosts_that_have_its_cd(world: SimWorld, tmp_path: Path) -
     bring(world, tmp_path, "debian", "h2")
     world.engine.migrate("desk", "h2", cold=True).raise_for_failure()
     assert booted(world, "h2") == ["desk", "debian@1"]
-    kept = world.ledger.vm("desk").spec
-    assert kept == replace(kept, cds=kept.cds) and len(kept.cds) == 1
+    assert len(world.ledger.vm("desk").spec.cds) == 1

@@ -205,7 +205,8 @@ def _pool_facts(pool: Any) -> StoragePool:
         kind=place.kind,
         path=place.path,
         capacity_bytes=capacity,
-        available_bytes=available,
+        # libvirt takes what new volumes may grow to from it, below zero in a small pool of Ceph's.
+        available_bytes=available if available <= capacity else 0,
         active=bool(pool.isActive()),
         source=place.source,
     )

@@ -71,6 +71,7 @@ def _scenarios() -> Iterator[Scenario]:
     yield _scenario("backup", "refused off", take, _off, _refusing("storage.create"))
     yield _scenario("delete backup", "there", drop, _taken)
     yield _scenario("delete backup", "gone", drop, _taken, _deleted_by_hand)
+    yield _scenario("delete backup", "refused", drop, _taken, _refusing("storage.delete"))
     yield _scenario("backup verify", "there", commands.verify_backup("desk"), _taken)
     yield _scenario("backup search", "lost", commands.search_backups, _taken, _lost)
     yield replace(_scenario("serve", "backup due", commands.serve, _due), ends=("again",))

@@ -18,10 +18,11 @@ from vgpumgr.engine.backups import backup_cycle
 from vgpumgr.engine.backups.backup_cycle import BackupCycleReport
 from vgpumgr.engine.backups.backup_restore import RestoreRequest
 from vgpumgr.engine.operations.operation_outcome import Outcome
+from vgpumgr.engine.steps.backup_manifest import read_manifest, write_manifest
 from vgpumgr.engine.use_cases import Engine
 from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.domain import VolumePlan
-from vgpumgr.model.errors import Conflict, NotFound
+from vgpumgr.model.errors import Conflict, NotFound, VgpumgrError
 from vgpumgr.model.operation import FINAL_TASKS
 from vgpumgr.model.snapshot import DiskMoment
 from vgpumgr.model.vm import DiskSpec, VmSpec
@@ -180,6 +181,41 @@ def what_has_no_manifest_is_no_backup(bench: DiskBench) -> None:
     with pytest.raises(NotFound, match="is not on its target"):
         restore(bench, made, "b")
     bench.forget_backups()
+
+
+def forge(bench: DiskBench, backup: VmBackup, **fields: object) -> None:
+    """Another hand writes a manifest with a digest that is right."""
+    host = bench.host
+    found = read_manifest(host, BACKUPS, backup.manifest)
+    assert found is not None
+    host.storage.delete(BACKUPS, backup.manifest)
+    write_manifest(host, BACKUPS, backup.manifest, replace(found, **fields))  # type: ignore[arg-type]
+
+
+@CASES.case()
+def a_forged_manifest_makes_no_other_vm_than_a_file_could(bench: DiskBench) -> None:
+    ready(bench)
+    made = taken(bench)
+    found = read_manifest(bench.host, BACKUPS, made.manifest)
+    assert found is not None
+    sound, others = dict(found.document), (replace(found.disks[0], volume="other-vda.qcow2"),)
+    for fields in (
+        {"document": {**sound, "name": "../../b"}},
+        {"document": {**sound, "vcpus": "many"}},
+        {"document": {**sound, "disks": [{"mode": "overlay", "image": "../../etc/shadow"}]}},
+        {"document": {**sound, "kind": "Layout"}},
+        {"document": {}},
+        {"disks": found.disks[:1]},
+        {"disks": (*others, *found.disks[1:])},
+    ):
+        forge(bench, made, document=sound, disks=found.disks)
+        forge(bench, made, **fields)
+        with pytest.raises(VgpumgrError):
+            restore(bench, made, "" if "document" in fields else "b")
+    forge(bench, made, document={**sound, "tenant": "others"}, disks=found.disks, tenant="others")
+    restore(bench, made, "b")
+    assert bench.vm("b").spec.tenant == "default"
+    assert bench.nothing_is_left()
 
 
 @CASES.case()

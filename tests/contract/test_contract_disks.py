@@ -17,10 +17,12 @@ from tests.contract.disk_bench import BACKUPS, CEPH, FILES, HOST, LVM, NFS, Disk
 from tests.contract.disk_cases import CASES, KILLS
 from vgpumgr.hosts.real_hosts import RealHosts
 from vgpumgr.model.domain import VolumeFacts
+from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.ports import Hosts
 from vgpumgr.model.sim_fleet import SimFleet, SimHost
+from vgpumgr.model.vm_backup import BackupTarget
 from vgpumgr.sim.in_process import InProcessHosts
 from vgpumgr.sim.libvirt.volume_files import VolumeFiles
 
@@ -136,14 +138,20 @@ def where() -> Iterator[nshosts.NamespaceHost]:
     server.mount(fleet.hosts[0])
     storage_servers.start_ceph(fleet.hosts[0])
     _add_pool(fleet.hosts[0], BACKUPS)
+    _add_pool(fleet.hosts[0], SMALL, size="4m")
     yield fleet.hosts[0]
     fleet.close()
     server.close()
 
 
-def _add_pool(where: nshosts.NamespaceHost, name: str) -> None:
+SMALL = "small"
+
+
+def _add_pool(where: nshosts.NamespaceHost, name: str, size: str = "") -> None:
     path = f"/var/lib/libvirt/{name}"
     where.run("mkdir", path)
+    if size:
+        where.run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", path)
     connection = libvirt.open(f"qemu+unix:///system?socket={where.libvirt_socket}")
     target = f"<target><path>{path}</path></target>"
     pool = connection.storagePoolDefineXML(f"<pool type='dir'><name>{name}</name>{target}</pool>")
@@ -151,14 +159,7 @@ def _add_pool(where: nshosts.NamespaceHost, name: str) -> None:
     connection.close()
 
 
-@pytest.fixture(
-    scope="module", params=[FILES, NFS, CEPH], ids=lambda pool: str(getattr(pool, "name", ""))
-)
-def real_host(
-    where: nshosts.NamespaceHost,
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[DiskBench]:
+def real(where: nshosts.NamespaceHost, folder: Path, pool: TestedPool) -> Iterator[DiskBench]:
     opened: list[RealHosts] = []
 
     def hosts(ledger: Ledger) -> tuple[Hosts, HostRecord]:
@@ -174,11 +175,29 @@ def real_host(
         real.open(record).installation.install()
         return real, record
 
-    bench = DiskBench(tmp_path_factory.mktemp("real"), hosts, request.param)
+    bench = DiskBench(folder, hosts, pool)
     bench.disks = QemuDisks(where)
     yield bench
     bench.ledger.close()
     opened[0].close()
+
+
+@pytest.fixture(
+    scope="module", params=[FILES, NFS, CEPH], ids=lambda pool: str(getattr(pool, "name", ""))
+)
+def real_host(
+    where: nshosts.NamespaceHost,
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[DiskBench]:
+    yield from real(where, tmp_path_factory.mktemp("real"), request.param)
+
+
+@pytest.fixture
+def real_files(where: nshosts.NamespaceHost, tmp_path: Path) -> Iterator[DiskBench]:
+    for bench in real(where, tmp_path, FILES):
+        yield bench
+        bench.clear()
 
 
 @pytest.fixture
@@ -253,3 +272,29 @@ def test_backups_of_a_real_host(real_bench: DiskBench, case: Case[DiskBench]) ->
 @pytest.mark.parametrize("case", cases(backup_cases.KILLS, every=True))
 def test_backups_of_a_real_host_killed(real_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(real_bench)
+
+
+@pytest.mark.root
+@pytest.mark.libvirtd
+@pytest.mark.parametrize("running", [False, True], ids=["off", "running"])
+def test_a_full_target_leaves_nothing_behind(
+    real_files: DiskBench, where: nshosts.NamespaceHost, running: bool
+) -> None:
+    bench = real_files
+    bench.make(bench.pool.disk(16))
+    bench.stop()
+    [(pool, volume)] = bench.vm().volumes
+    disk = bench.host.storage.look(pool, volume)
+    assert disk is not None
+    where.run("qemu-io", "-f", "qcow2", "-c", "write -P 7 0 12M", disk.path)
+    if running:
+        bench.start()
+    bench.engine.refresh()
+    bench.ledger.set_backup_target(BackupTarget(name="small", pool=SMALL))
+    with pytest.raises(HostRefused) as caught:
+        bench.engine.back_up("a", "small")[0].raise_for_failure()
+    assert "No space left" in caught.value.why
+    assert bench.runs() is running
+    assert bench.host.storage.volumes(SMALL) == ()
+    assert bench.ledger.vm_backups() == () and not bench.unfinished()
+    bench.ledger.delete_backup_target("small")

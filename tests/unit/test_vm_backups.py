@@ -141,15 +141,16 @@ def test_one_vm_of_a_host_at_a_time() -> None:
     assert names(tuple(one_per_host(vms, 2))) == ["a", "ac"]
 
 
+UUID = "00000000-0000-4000-8000-000000000000"
 MANIFEST = BackupManifest(
     version=1,
-    id="id",
-    fleet="fleet",
-    vm_id="vm",
+    id=UUID,
+    fleet=UUID,
+    vm_id=UUID,
     created_at=1.5,
     moment=DiskMoment.FROZEN,
     tenant="default",
-    instance_id="vm",
+    instance_id=UUID,
     document={"kind": "VM", "name": "a", "cloud_init": {"user_data": "ä\ud800"}},
     disks=(BackedUpDisk(guest_name="vda", volume="a-vda.qcow2", size_bytes=1, sha256="0" * 64),),
 )
@@ -170,6 +171,16 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
         manifest_text(MANIFEST).replace(b"frozen", b"off"),
         manifest_text(replace(MANIFEST, version=2)),
         b"[" * 100_000,
+        manifest_text(replace(MANIFEST, id="../../x")),
+        manifest_text(replace(MANIFEST, vm_id=7)),  # type: ignore[arg-type]
+        manifest_text(replace(MANIFEST, tenant="Ä b")),
+        manifest_text(replace(MANIFEST, created_at=float("nan"))),
+        manifest_text(replace(MANIFEST, created_at=1e300)),
+        manifest_text(replace(MANIFEST, document="VM")),  # type: ignore[arg-type]
+        manifest_text(replace(MANIFEST, disks=7)),  # type: ignore[arg-type]
+        manifest_text(
+            replace(MANIFEST, disks=(replace(MANIFEST.disks[0], volume="../default/other"),))
+        ),
     ],
 )
 def test_anything_else_is_no_manifest(data: bytes) -> None:

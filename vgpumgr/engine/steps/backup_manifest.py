@@ -56,8 +56,8 @@ def parsed(data: bytes, name: str) -> BackupManifest:
 
 
 def _sensible(manifest: BackupManifest) -> BackupManifest:
-    """The same; ValueError or TypeError where a value cannot be what it stands for: whoever writes to a target can make a
-    digest.
+    """The same; ValueError or TypeError where a value cannot be what it stands for: a program that
+    writes to a target can make a digest.
     """
     ids = manifest.id, manifest.fleet, manifest.vm_id, manifest.instance_id
     if not all(isinstance(each, str) and re.fullmatch(_UUID, each) for each in ids):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.support import Ran, run_argv
-from vgpumgr.app import config
+from vgpumgr.app import setting_files
 
 Where = Callable[..., Path]
 
@@ -20,7 +20,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "config" / "vgpumgr").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr(config, "SYSTEM_FILE", tmp_path / "system.yaml")
+    monkeypatch.setattr(setting_files, "SYSTEM_FILE", tmp_path / "system.yaml")
     return tmp_path
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from vgpumgr.model.ports import Host, Hosts
     from vgpumgr.sim.sim_client import SimHosts
     from vgpumgr.store import Migration
+    from vgpumgr.telemetry.telemetry_files import TelemetryFiles
 
 
 SIMULATED = "sim://"
@@ -178,8 +179,16 @@ class App:
         return HostRouter(simulated=lambda: self.sim_hosts, real=lambda: self.real_hosts)
 
     @cached_property
+    def telemetry_files(self) -> TelemetryFiles:
+        """The newest figures of GPUs, as `serve` keeps them on this machine."""
+        from vgpumgr.telemetry.telemetry_files import TelemetryFiles
+
+        return TelemetryFiles(self.config.telemetry_folder)
+
+    @cached_property
     def engine(self) -> Engine:
         """The engine over the writable ledger and all hosts."""
+        from vgpumgr.app.kept_loads import KeptLoads
         from vgpumgr.engine.use_cases import Engine
         from vgpumgr.engine.workers.thread_workers import SystemClock, ThreadWorkers
         from vgpumgr.model.refusal import Tolerance
@@ -198,6 +207,7 @@ class App:
             left_s=self.config.interrupted_s,
             unasked=self.unasked,
             reserve=self.reserve,
+            loads=KeptLoads(self.telemetry_files),
             begun=self._begun,
             progress=self._report,
             tell=self._tell,

@@ -14,7 +14,6 @@ from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, E
 from vgpumgr.engine.workers.thread_workers import ThreadWorkers
 from vgpumgr.model.actor import carried
 from vgpumgr.model.errors import ClaimLost, VgpumgrError
-from vgpumgr.telemetry.telemetry_files import TelemetryFiles
 from vgpumgr.telemetry.telemetry_round import TelemetryOptions, TelemetryRound
 
 _END_S = 5.0
@@ -54,7 +53,7 @@ class TelemetrySchedule:
         self._app = app
         self._emit = emit
         self._ending = threading.Event()
-        self._files = TelemetryFiles(app.config.telemetry_folder)
+        self._files = app.telemetry_files
         self._failing = ""
         self._interval_s = app.config.telemetry_interval
 

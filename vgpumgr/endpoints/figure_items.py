@@ -73,9 +73,7 @@ class TopGpu(GpuNow):
 
 def newest_sample(app: App) -> FleetSample | None:
     """The figures that `serve` keeps on this machine; None where there are none of now."""
-    from vgpumgr.telemetry.telemetry_files import TelemetryFiles
-
-    return TelemetryFiles(app.config.telemetry_folder).sample(time.time())
+    return app.telemetry_files.sample(time.time())
 
 
 def gpu_now(gpu: CurrentGpu) -> GpuNow:

@@ -256,6 +256,18 @@ class PoolActionItem(TypedDict):
     why: str
 
 
+class PoolTrigger(TypedDict):
+    """A metric by which the pool scales: its ``mean`` now over the ``told`` desktops that told it,
+    and how many desktops it asks for. Shares are from 0 to 1.
+    """
+
+    metric: str
+    threshold: float
+    mean: float | None
+    told: int
+    wanted: int
+
+
 class PoolTurn(TypedDict):
     """A pool's next reconcile cycle; ``refused`` is why no further desktop could be created."""
 
@@ -264,6 +276,7 @@ class PoolTurn(TypedDict):
     waits: list[UserWaits]
     warnings: list[PoolWarningItem]
     refused: str
+    triggers: list[PoolTrigger]
     actions: list[PoolActionItem]
 
 
@@ -276,6 +289,7 @@ def turn_of_pool(name: str, found: PoolForecast) -> PoolTurn:
         "waits": [{"user": user, "why": why} for user, why in found.waits.items()],
         "warnings": to_plain(turn.warnings),
         "refused": found.refused,
+        "triggers": to_plain(found.triggers),
         "actions": [
             {"do": str(each.do), "desktop": each.desktop, "user": each.user, "why": each.why}
             for each in turn.actions

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from vgpumgr.model.load_scale import LoadWindow
 from vgpumgr.model.pool import PoolSpec
 
 
@@ -161,7 +162,8 @@ class PoolView:
     ``startable`` is how many more of its desktops the GPUs could start now, without what is kept
     for bookings of other pools. ``draining`` maps hosts that are drained to the time at which
     sessions there end; None: whenever they do. ``bookings`` are those that this pool serves.
-    ``closing``: it empties as users log off.
+    ``closing``: it empties as users log off. ``load`` is what the desktops' load asks for; None: it
+    does not count.
     """
 
     pool: PoolSpec
@@ -173,6 +175,7 @@ class PoolView:
     draining: Mapping[str, float | None] = field(default_factory=dict)
     bookings: tuple[Booking, ...] = ()
     closing: bool = False
+    load: LoadWindow | None = None
 
     @property
     def image(self) -> str:
@@ -239,8 +242,8 @@ class PoolWarning:
     """Something to act on; ``code`` is stable.
 
     ``no-room``: not all wanted can be started. ``low-room``: fewer could be started than spares are
-    wanted. ``full``: the maximum is reached. ``gave-up``: a desktop healed, or updated, in
-    vain. ``stopped``: a new image was stopped.
+    wanted. ``full``: the maximum is reached. ``no-figures``: desktops do not tell their load.
+    ``gave-up``: a desktop healed, or updated, in vain. ``stopped``: a new image was stopped.
     """
 
     code: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vgpumgr.model.gpu_figures import HostFigures
+from vgpumgr.model.load_scale import VmLoad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +24,11 @@ class HostSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSample:
-    """The newest reading of every host; ``interval_s`` is the time between two."""
+    """The newest reading of every host; ``interval_s`` is the time between two. ``loads`` are those
+    of VMs, where a pool asks for them.
+    """
 
     at: float
     interval_s: float
     hosts: tuple[HostSample, ...] = ()
+    loads: tuple[VmLoad, ...] = ()

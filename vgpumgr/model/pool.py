@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
 
+from vgpumgr.model.load_scale import ScalePolicy
 from vgpumgr.model.pool_schedule import Schedule
 from vgpumgr.model.vm import VmSpec
 
@@ -115,11 +116,13 @@ class UpdatePolicy:
 class Timeouts:
     """After so many seconds an idle session is disconnected, a disconnected one logged off.
 
-    None: never.
+    None: never. A session is in use while the engines of its vGPU are busy for more than the share
+    ``idle_below`` of the time, and not by its login alone; None: they do not count.
     """
 
     idle_s: float | None = None
     disconnect_s: float | None = None
+    idle_below: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +143,8 @@ class PoolSpec:
     ``desktop`` is what each of its VMs asks for, under the pool's own name; ``image`` is
     ``name@version``. ``zone`` is the time zone of ``schedules``. Desktops are there ``prewarm_s``
     before a schedule asks for them, and only those that nobody had for ``shrink_after_s`` go when
-    they are too many. ``priority``: of two pools that need the last GPU, more comes first.
+    they are too many. ``scale``: there are as many as their load asks for, too. ``priority``: of
+    two pools that need the last GPU, more comes first.
     """
 
     name: str
@@ -159,6 +163,7 @@ class PoolSpec:
     scale_in: ScaleIn = ScaleIn.DELETE
     prewarm_s: float = 900.0
     shrink_after_s: float = 900.0
+    scale: ScalePolicy | None = None
 
     @property
     def profile(self) -> str:

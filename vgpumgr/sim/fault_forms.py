@@ -50,6 +50,7 @@ TABLE = (
     Form("gpu ADDRESS hidden", "NVML gives no handle of it"),
     Form("gpu ADDRESS xid NUMBER", "the driver reports that Xid", "gpu ADDRESS xid 31"),
     Form("gpu ADDRESS busy", "its vGPUs want all of it"),
+    Form("gpu ADDRESS calm", "its vGPUs do nothing"),
     Form("gpu ADDRESS hot", "it is too hot, and holds its clocks down"),
     Form("gpu ADDRESS unlicensed", "the guests of its vGPUs have lost their licences"),
     Form("gpu ADDRESS client NAME", "a program holds the GPU", "gpu ADDRESS client Xorg"),

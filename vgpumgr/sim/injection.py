@@ -189,7 +189,7 @@ def clear_gpus(kernel: Kernel) -> None:
         gpu.fail_next.clear()
         kernel.processes.stop(gpu.address)
         activity = kernel.activities[gpu.address]
-        activity.busy = activity.hot = False
+        activity.busy = activity.calm = activity.hot = False
         for vgpu in gpu.vgpus:
             vgpu.unlicensed = False
 
@@ -214,7 +214,7 @@ def _inject_nvidia(kernel: Kernel, gpu: NvidiaGpu, fault: list[str]) -> None:
                 gpu.xid(each)
             gpu.health.uncorrected += 1
             gpu.health.rows = RemappedRows(uncorrectable=1, pending=True)
-        case ["busy"] | ["hot"] | ["unlicensed"]:
+        case ["busy"] | ["calm"] | ["hot"] | ["unlicensed"]:
             _inject_activity(kernel, gpu, fault)
         case ["client", name]:
             kernel.processes.start(gpu.address, name)
@@ -259,11 +259,14 @@ def _recovery(number: str) -> Recovery:
 
 def _inject_activity(kernel: Kernel, gpu: NvidiaGpu, fault: list[str]) -> None:
     """What its figures show."""
+    activity = kernel.activities[gpu.address]
     match fault:
         case ["busy"]:
-            kernel.activities[gpu.address].busy = True
+            activity.busy, activity.calm = True, False
+        case ["calm"]:
+            activity.busy, activity.calm = False, True
         case ["hot"]:
-            kernel.activities[gpu.address].hot = True
+            activity.hot = True
         case ["unlicensed"]:
             for each in gpu.vgpus:
                 each.unlicensed = True
@@ -293,6 +296,7 @@ def _words_of(kernel: Kernel, address: str) -> Iterator[str]:
     yield from ("hidden",) * gpu.health.hidden
     activity = kernel.activities[address]
     yield from ("busy",) * activity.busy
+    yield from ("calm",) * activity.calm
     yield from ("hot",) * activity.hot
     yield from ("unlicensed",) * any(each.unlicensed for each in gpu.vgpus)
     yield from (f"client {name}" for name in sorted(gpu.clients))

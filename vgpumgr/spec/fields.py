@@ -217,6 +217,27 @@ Duration = Annotated[
 ]
 
 
+_PERCENT = r"[0-9]{1,3}(\.[0-9]{1,2})?%"
+
+
+def _percent(text: str) -> str:
+    if re.fullmatch(_PERCENT, text) is None:
+        refuse("is not a share: write one like 90%")
+    if not 0 < float(text[:-1]) <= 100:
+        refuse("is not a share above 0% and up to 100%")
+    return text
+
+
+def share(text: str) -> float:
+    """``90%`` → 0.9."""
+    return float(text[:-1]) / 100
+
+
+Percent = Annotated[
+    str, AfterValidator(_percent), Field(json_schema_extra={"pattern": f"^{_PERCENT}$"})
+]
+
+
 MAX_REPLICAS = 10_000
 
 

@@ -11,6 +11,8 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vgpumgr.model.formats import parse_bytes
+from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
+from vgpumgr.model.load_scale import LoadMetric, ScalePolicy, ScaleTrigger
 from vgpumgr.model.pool import (
     MAX_DESKTOPS,
     Autoheal,
@@ -31,9 +33,11 @@ from vgpumgr.spec.fields import (
     Duration,
     Line,
     ObjectName,
+    Percent,
     Strict,
     refuse,
     seconds,
+    share,
 )
 from vgpumgr.spec.vm_devices import DiskModel, NicModel
 from vgpumgr.spec.vm_document import (
@@ -44,6 +48,8 @@ from vgpumgr.spec.vm_document import (
     check_gpus,
 )
 
+# Loads of pools are kept in memory.
+_LONGEST_S = 86_400
 _CLOCK = r"([01]?[0-9]|2[0-3]):[0-5][0-9]|24:00"
 
 
@@ -194,6 +200,44 @@ class UpdateModel(Strict):
         )
 
 
+class TriggerModel(Strict):
+    """A metric of a pool's desktops, and the mean above which there are too few of them."""
+
+    metric: Literal["gpu", "engine", "encoder", "decoder", "framebuffer", "sessions"]
+    threshold: Percent
+
+    def value(self) -> ScaleTrigger:
+        """The trigger in the model's words."""
+        return ScaleTrigger(metric=LoadMetric(self.metric), threshold=share(self.threshold))
+
+
+class ScaleModel(Strict):
+    """Metrics by which a pool grows and shrinks, between its ``min`` and ``max``."""
+
+    triggers: list[TriggerModel] = Field(min_length=1, max_length=5)
+    sustained: Duration = "5m"
+    cooldown: Duration = "10m"
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ScaleModel:
+        metrics = [each.metric for each in self.triggers]
+        for number, metric in enumerate(metrics):
+            if metric in metrics[:number]:
+                refuse(f"{metric} has a trigger already", "triggers", number, "metric")
+        for name in ("sustained", "cooldown"):
+            if seconds(getattr(self, name)) > _LONGEST_S:
+                refuse("is longer than a day: loads are not kept for longer", name)
+        return self
+
+    def value(self) -> ScalePolicy:
+        """The policy in the model's words."""
+        return ScalePolicy(
+            triggers=tuple(each.value() for each in self.triggers),
+            sustained_s=float(seconds(self.sustained)),
+            cooldown_s=float(seconds(self.cooldown)),
+        )
+
+
 class AutohealModel(Strict):
     """When a broken desktop is recreated, and how often."""
 
@@ -250,6 +294,8 @@ class PoolModel(MachineModel):
     scale_in: Literal["delete", "shelve"] = "delete"
     prewarm: Duration = "15m"
     shrink_after: Duration = "15m"
+    scale: ScaleModel | None = None
+    idle_below: Percent | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> PoolModel:
@@ -262,10 +308,21 @@ class PoolModel(MachineModel):
                 f"as many as max: {self.max} always ready, none to update", "update", "min_ready"
             )
         check_schedules(self.schedules, self.max)
+        self._check_measured()
         if len(longest := self.naming().name(self.max)) > _MAX_NAME:
             where = "names" if self.names else "name"
             refuse(f"{longest} is longer than {_MAX_NAME} characters", where)
         return self
+
+    def _check_measured(self) -> None:
+        """Refuse what is never measured: a whole GPU tells its host nothing."""
+        whole = any(each.profile == PASSTHROUGH_PROFILE for each in self.gpus)
+        why = f"{PASSTHROUGH_PROFILE} gives a desktop its whole GPU, which tells the host nothing"
+        if self.idle_below is not None and whole:
+            refuse(f"is never measured: {why}", "idle_below")
+        for number, each in enumerate(self.scale.triggers if self.scale else ()):
+            if whole and each.value().metric.measured:
+                refuse(f"is never measured: {why}", "scale", "triggers", number, "metric")
 
     def naming(self) -> Naming:
         """The pattern of its desktops' names: the pool's name and a number, unless it is said."""
@@ -290,12 +347,15 @@ class PoolModel(MachineModel):
             priority=self.priority,
             update=self.update.value(),
             timeouts=Timeouts(
-                idle_s=_seconds(self.idle_timeout), disconnect_s=_seconds(self.disconnect_timeout)
+                idle_s=_seconds(self.idle_timeout),
+                disconnect_s=_seconds(self.disconnect_timeout),
+                idle_below=share(self.idle_below) if self.idle_below else None,
             ),
             autoheal=self.autoheal.value(),
             scale_in=ScaleIn(self.scale_in),
             prewarm_s=float(seconds(self.prewarm)),
             shrink_after_s=float(seconds(self.shrink_after)),
+            scale=self.scale.value() if self.scale else None,
         )
 
     def _desktop(self) -> VmSpec:

@@ -133,6 +133,14 @@ _POOL = {
         "The time without a user after which a desktop above the target may be removed.",
         "shrink_after: 1h",
     ),
+    "scale": Key(
+        "Metrics by which the pool grows and shrinks, too.",
+        "scale: {triggers: [{metric: sessions, threshold: 80%}]}",
+    ),
+    "idle_below": Key(
+        "The use of its GPU's engines up to which a session is idle, even with a user logged in.",
+        "idle_below: 5%",
+    ),
 }
 
 _ENTITLEMENT = {
@@ -185,6 +193,35 @@ _UPDATE = {
     ),
 }
 
+_SCALE = {
+    "triggers": Key(
+        "The metrics; of several the one that asks for most desktops counts.",
+        "scale: {triggers: [{metric: gpu, threshold: 90%}]}",
+    ),
+    "sustained": Key(
+        "The time for which more desktops must be asked for before the pool grows.",
+        "scale: {triggers: [{metric: gpu, threshold: 90%}], sustained: 10m}",
+    ),
+    "cooldown": Key(
+        "The time for which as many desktops must not have been asked for before it shrinks.",
+        "scale: {triggers: [{metric: gpu, threshold: 90%}], cooldown: 30m}",
+    ),
+}
+
+_TRIGGER = {
+    "metric": Key(
+        "What is measured: the use of the GPUs that the desktops are on (`gpu`), their own part of "
+        "it (`engine`, `encoder`, `decoder`), of their memory (`framebuffer`), or the share of "
+        "desktops that users have (`sessions`).",
+        "scale: {triggers: [{metric: encoder, threshold: 60%}]}",
+    ),
+    "threshold": Key(
+        "The mean above which there are too few desktops.",
+        "scale: {triggers: [{metric: sessions, threshold: 80%}]}",
+        "%",
+    ),
+}
+
 _AUTOHEAL = {
     "after": Key(
         "The time before the first attempt; it doubles with each further one.",
@@ -204,5 +241,7 @@ POOL_KEYS: Mapping[str, Mapping[str, Key]] = {
     "ScheduleModel": _SCHEDULE,
     "UpdateModel": _UPDATE,
     "AutohealModel": _AUTOHEAL,
+    "ScaleModel": _SCALE,
+    "TriggerModel": _TRIGGER,
 }
 """By the name of the key's model in the schema, then by the key's own."""

@@ -55,6 +55,8 @@ class TelemetryFiles:
         """Replace both files; OSError where they cannot be written."""
         self._replace(SERIES, result.text.encode())
         self._replace(SAMPLE, dump(result.sample).encode("ascii"))
+        with suppress(OSError):
+            self._seen = (self._mark(), result.sample)
 
     def sample(self, now: float) -> FleetSample | None:
         """The newest figures; None where there are none of now (Unix seconds)."""
@@ -77,8 +79,7 @@ class TelemetryFiles:
         """Read once for each time that it was written."""
         path = self._folder / SAMPLE
         try:
-            status = path.stat()
-            mark = (status.st_ino, status.st_mtime_ns)
+            status, mark = path.stat(), self._mark()
             if self._seen is None or self._seen[0] != mark:
                 if status.st_size > _MOST_BYTES:
                     return None
@@ -87,6 +88,10 @@ class TelemetryFiles:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
         return self._seen[1]
+
+    def _mark(self) -> tuple[int, int]:
+        status = (self._folder / SAMPLE).stat()
+        return status.st_ino, status.st_mtime_ns
 
     def _replace(self, name: str, data: bytes) -> None:
         draft = self._folder / f".{name}.{secrets.token_hex(8)}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vgpumgr.engine.inventory.ledger_view import read_view
@@ -21,6 +21,7 @@ from vgpumgr.telemetry.fleet_frame import HostFrame, frames
 from vgpumgr.telemetry.measured_series import MeasuredSeries
 from vgpumgr.telemetry.room_gauges import RoomGauges
 from vgpumgr.telemetry.running_totals import HeldShares, RunningTotals, held_shares
+from vgpumgr.telemetry.vm_loads import asks_for_loads, vm_loads
 
 _HISTORY_S = 30 * 86_400.0
 # Operations that ended while the round before looked are seen by the next.
@@ -83,6 +84,9 @@ class TelemetryRound:
             at=now, interval_s=self._options.interval_s, hosts=tuple(samples.values())
         )
         out = self.written(samples, self._context.clock.now())
+        known = self._readings()
+        if any(asks_for_loads(pool.spec) for pool in known.pools):
+            sample = replace(sample, loads=vm_loads(known.hosts, sample))
         out.add("vgpumgr_telemetry_sampled_timestamp_seconds", "", round(now, 3))
         took_s = round(time.monotonic() - began, 4)
         out.add("vgpumgr_telemetry_sample_duration_seconds", "", took_s)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from vgpumgr.model.load_scale import LoadMetric, ScalePolicy, ScaleTrigger
 from vgpumgr.model.pool import Naming, PoolKind, ScaleIn, Size, UpdateWhen
 from vgpumgr.model.pool_schedule import Schedule
 from vgpumgr.model.vm import DiskMode
@@ -100,12 +102,58 @@ def test_what_is_left_out_has_a_default() -> None:
         ("update: {min_ready: 60}", "8:21: update.min_ready", "none to update"),
         ("update: {step: 0}", "8:16: update.step", "must be at least 1"),
         ("display: true\nmemory: 1", "9:9: memory", "like 8GiB"),
+        ("idle_below: 0%", "8:13: idle_below", "above 0% and up to 100%"),
+        ("idle_below: 5", "8:13: idle_below", "text"),
+        ("scale: {triggers: []}", "8:19: scale.triggers", "at least 1"),
+        ("scale: {sustained: 5m}", "8:8: scale.triggers", "is missing"),
     ],
 )
 def test_bad_input_is_named_with_its_place(lines: str, place: str, message: str) -> None:
     found = problem(WHOLE + lines + "\n")
     assert found.startswith(f"p.yaml:{place}: ")
     assert message in found
+
+
+TRIGGER = "{metric: gpu, threshold: 90%}"
+
+
+@pytest.mark.parametrize(
+    ("scale", "place", "message"),
+    [
+        (TRIGGER.replace("gpu", "gpus"), "triggers[0].metric", "did you mean gpu?"),
+        (TRIGGER.replace("90%", "101%"), "triggers[0].threshold", "up to 100%"),
+        (TRIGGER.replace("90%", "ninety"), "triggers[0].threshold", "write one like 90%"),
+        (f"{TRIGGER}, {TRIGGER}", "triggers[1].metric", "gpu has a trigger already"),
+    ],
+)
+def test_a_scale_that_cannot_be_is_named(scale: str, place: str, message: str) -> None:
+    found = problem(f"{WHOLE}scale: {{triggers: [{scale}]}}\n")
+    assert f"scale.{place}: " in found
+    assert message in found
+
+
+@pytest.mark.parametrize("name", ["sustained", "cooldown"])
+def test_loads_are_not_kept_for_longer_than_a_day(name: str) -> None:
+    found = problem(f"{WHOLE}scale: {{triggers: [{TRIGGER}], {name}: 25h}}\n")
+    assert f"scale.{name}: " in found and "longer than a day" in found
+
+
+def test_a_whole_gpu_tells_its_host_nothing() -> None:
+    whole = re.sub(r"profile: [\w-]+", "profile: passthrough", WHOLE)
+    measured = problem(f"{whole}scale: {{triggers: [{TRIGGER}]}}\n")
+    assert "scale.triggers[0].metric: is never measured" in measured
+    assert "idle_below: is never measured" in problem(f"{whole}idle_below: 5%\n")
+    sessions = TRIGGER.replace("gpu", "sessions")
+    (pool,) = read(f"{whole}scale: {{triggers: [{sessions}]}}\n").pools
+    assert pool.scale is not None
+
+
+def test_scale_and_idle_in_the_models_words() -> None:
+    lines = f"scale: {{triggers: [{TRIGGER}], sustained: 2m, cooldown: 1h}}\nidle_below: 2.5%\n"
+    (pool,) = read(WHOLE + lines).pools
+    trigger = ScaleTrigger(metric=LoadMetric.GPU, threshold=0.9)
+    assert pool.scale == ScalePolicy(triggers=(trigger,), sustained_s=120, cooldown_s=3600)
+    assert pool.timeouts.idle_below == 0.025
 
 
 @pytest.mark.parametrize(

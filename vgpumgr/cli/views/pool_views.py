@@ -13,6 +13,7 @@ from vgpumgr.endpoints.pool_items import (
     DesktopItem,
     PoolChanges,
     PoolItem,
+    PoolTrigger,
     PoolTurn,
     WholePool,
 )
@@ -103,8 +104,15 @@ def outlook_text(item: PoolTurn) -> str:
     if item["refused"]:
         lines.append(f"no room: {item['refused']}")
     lines += [f"waits: {each['user']}: {each['why']}" for each in item["waits"]]
+    lines += [_trigger_text(each) for each in item["triggers"]]
     rows = [[f"  {each['do']}", each["desktop"], each["why"]] for each in item["actions"]]
     return "\n".join([*lines, "next reconcile cycle:", table(rows) if rows else "  nothing to do"])
+
+
+def _trigger_text(each: PoolTrigger) -> str:
+    mean = "not told" if each["mean"] is None else f"{each['mean']:.0%}"
+    asked = f"{counted(each['wanted'], 'desktop')} asked for"
+    return f"scale: {each['metric']} {mean}, threshold {each['threshold']:.0%}: {asked}"
 
 
 def pool_change_text(changes: PoolChanges) -> str:

@@ -8,7 +8,8 @@ from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, E
 from vgpumgr.engine.controller.cycle_threads import CycleThread
 from vgpumgr.engine.controller.retry_backoff import RetryBackoff
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.engine.pools import pool_cycle
+from vgpumgr.engine.pools import pool_cycle, session_activity
+from vgpumgr.engine.pools.pool_loads import PoolLoads
 from vgpumgr.model.desktop import DesktopRecord, DesktopState
 from vgpumgr.model.operation import FINAL_TASKS
 
@@ -25,15 +26,20 @@ class PoolTask:
         self._emit = emit
         self._warned: frozenset[tuple[str, str]] = frozenset()
         self._refused: dict[str, str] = {}
+        self._loads = PoolLoads()
 
     def take(self, lane: CycleThread) -> bool:
         """The whole cycle, unless another controller has it; was anything begun?"""
         context = self._context
-        if not context.ledger.pools() or not context.ledger.claim(POOL_THREAD):
+        if not context.ledger.pools():
+            return False
+        loads = self._loads.windows(context)
+        if not context.ledger.claim(POOL_THREAD):
             return False
         own = replace(context, stop=lane.stop, progress=lambda _: None, tell=lambda _: None)
         try:
-            worked = pool_cycle.step(own, self._patience.ready)
+            session_activity.note_work(context)
+            worked = pool_cycle.step(own, self._patience.ready, loads)
         finally:
             context.ledger.release(POOL_THREAD)
         for row in worked.moved:

@@ -27,6 +27,7 @@ from vgpumgr.model.desktop import (
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.image import ImageRecord
 from vgpumgr.model.ledger import Ledger
+from vgpumgr.model.load_scale import LoadWindow
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.pool import PoolKind, PoolSpec
 from vgpumgr.model.quota import Amount, held_by_tenants
@@ -324,6 +325,7 @@ def view_of(
     hosts: Sequence[HostRecord],
     startable: int,
     now: float,
+    load: LoadWindow | None = None,
 ) -> PoolView:
     """A pool's own part of all pools, desktops, requests and bookings."""
     specs = [each.spec for each in pools if not each.closing]
@@ -337,4 +339,5 @@ def view_of(
         draining={host.name: host.logoff_by for host in hosts if host.draining},
         bookings=tuple(each for each in bookings if serving_pool(each, specs) == pool.spec),
         closing=pool.closing,
+        load=load,
     )

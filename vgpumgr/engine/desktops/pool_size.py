@@ -189,7 +189,7 @@ class DesktopDemand:
 
 
 def need(sheet: ActionSheet) -> DesktopDemand:
-    """The desktops that users, spares and bookings need; growth by load will be one more term."""
+    """The desktops that users, spares, bookings and their own load need."""
     pool, view = sheet.view.pool, sheet.view
     counted = [each for each in view.desktops if _counts(sheet, each)]
     have = len(counted)
@@ -198,7 +198,8 @@ def need(sheet: ActionSheet) -> DesktopDemand:
     used = sum(each.used or _given(sheet, each) for each in counted)
     size = size_at(pool, view.now)
     idle = size.spare + kept(view)
-    asked = max(size.min, used + sheet.unmet + idle)
+    by_load = view.load.wanted(have) if view.load is not None else 0
+    asked = max(size.min, used + sheet.unmet + idle, by_load)
     wanted = min(size.max, asked)
     return DesktopDemand(have=have, wanted=wanted, idle=idle, beyond=asked - wanted)
 
@@ -316,6 +317,9 @@ def _tell(sheet: ActionSheet, found: DesktopDemand, missing: int) -> None:
         sheet.warn(
             "low-room", f"{found.idle} spares are wanted, the GPUs have room for {room} more"
         )
+    if sheet.view.load is not None and sheet.view.load.silent:
+        silent = sheet.view.load.silent
+        sheet.warn("no-figures", f"desktops that tell no figures: {silent}; none goes for its load")
     for each in sheet.view.desktops:
         if pool.autoheal.attempts and given_up(sheet, each):
             sheet.warn("gave-up", f"{each.name} failed {each.failures} times and is not retried")

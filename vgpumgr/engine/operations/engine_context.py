@@ -26,6 +26,7 @@ from vgpumgr.model.errors import NotPermitted
 from vgpumgr.model.failover import NO_RESERVE, FailoverReserve
 from vgpumgr.model.host import HostRecord, Proof
 from vgpumgr.model.ledger import Ledger
+from vgpumgr.model.load_scale import LoadSource, NoLoadSource
 from vgpumgr.model.operation import OperationRecord, TaskRecord
 from vgpumgr.model.placement import Decision, Placed
 from vgpumgr.model.ports import WAIT_LIMITS, Clock, Fencing, Host, HostExecutor, Hosts, WaitLimits
@@ -64,7 +65,8 @@ class EngineContext:
     hosts are off. ``tolerance`` is how much GPUs and hosts may refuse. ``stop`` is set by the first
     Ctrl-C; interrupted operations are left for ``left_s`` seconds to the person that pressed it.
     ``unasked``: this process is a controller, not a person's command, and leaves such operations
-    alone. ``reserve`` is what is kept for lost hosts. ``begun`` hears of an operation (its id) once
+    alone. ``reserve`` is what is kept for lost hosts, ``loads`` where the
+    loads of VMs are found. ``begun`` hears of an operation (its id) once
     it is reserved and before a host is asked, ``progress`` of every task's end, ``tell`` of the
     progress of a long task.
     """
@@ -83,6 +85,7 @@ class EngineContext:
     left_s: float = 0.0
     unasked: bool = False
     reserve: FailoverReserve = NO_RESERVE
+    loads: LoadSource = field(default_factory=NoLoadSource)
     begun: Callable[[str], None] = _silent
     progress: Progress = _silent
     tell: Tell = _silent

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from vgpumgr.engine.desktops.desktop_state import hosts_to_ask_again, row_after, updated_rows
+from vgpumgr.engine.desktops.load_history import TriggerState
 from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal, assign, decide_pool
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import VmOutcome
 from vgpumgr.engine.pools import desktop_action_run
 from vgpumgr.engine.pools.desktop_action_run import DesktopWorkReport, run_actions
-from vgpumgr.engine.pools.pool_reading import PoolReading, read
+from vgpumgr.engine.pools.pool_loads import group_load
+from vgpumgr.engine.pools.pool_reading import NO_WINDOWS, PoolReading, read
 from vgpumgr.model.desktop import (
     DesktopRecord,
     DesktopRequest,
@@ -23,6 +25,7 @@ from vgpumgr.model.desktop import (
     PoolWarning,
 )
 from vgpumgr.model.errors import StaleGeneration
+from vgpumgr.model.load_scale import LoadWindow
 
 # What was made is looked at, and may call for more; the rest has another turn.
 MOST_PASSES = 4
@@ -57,23 +60,30 @@ class PoolCycleReport:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolForecast:
     """A pool's next reconcile cycle, the reasons for which users wait, and why no further desktop
-    could be created; ``refused`` is empty where one could.
+    could be created; ``refused`` is empty where one could. ``triggers`` are those of its load now.
     """
 
     turn: PoolDecision
     waits: Mapping[str, str]
     refused: str = ""
+    triggers: tuple[TriggerState, ...] = ()
 
 
 def forecast(context: EngineContext, name: str) -> PoolForecast:
-    """The next cycle of a pool by the last observation; nothing is changed."""
-    pool, reading = context.ledger.pool(name), read(context)
+    """The next cycle of a pool by the last observation; nothing is changed. What its load has asked
+    for over time `serve` alone knows: here it takes no desktop away.
+    """
+    pool = context.ledger.pool(name)
+    scaled = pool.spec.scale is not None
+    reading = read(context, {pool.id: LoadWindow()} if scaled else NO_WINDOWS)
     view = reading.of(pool, reading.startable(pool))
     found = decide_pool(view)
     given = {each.user: each.desktop for each in found.actions if each.do is DesktopVerb.ASSIGN}
     waits = {ask.user: _words(ask, view, given) for ask in view.asks}
     refused = "" if view.startable else desktop_action_run.refusal(context, reading, pool)
-    return PoolForecast(turn=found, waits=waits, refused=refused)
+    load = group_load(pool, reading.rows, reading.asks, context.loads.newest())
+    triggers = tuple(load.states(pool.spec.scale)) if pool.spec.scale is not None else ()
+    return PoolForecast(turn=found, waits=waits, refused=refused, triggers=triggers)
 
 
 def _words(ask: DesktopRequest, view: PoolView, given: Mapping[str, str]) -> str:
@@ -83,26 +93,37 @@ def _words(ask: DesktopRequest, view: PoolView, given: Mapping[str, str]) -> str
     return found.text if isinstance(found, AssignmentRefusal) else f"gets {found.desktop} soon"
 
 
-def step(context: EngineContext, ready: Ready = lambda _: True) -> PoolCycleReport:
-    """One cycle. What is not ``ready`` waits for a later one."""
+def step(
+    context: EngineContext,
+    ready: Ready = lambda _: True,
+    loads: Mapping[str, LoadWindow] = NO_WINDOWS,
+) -> PoolCycleReport:
+    """One cycle. What is not ``ready`` waits for a later one; ``loads`` is what the desktops' load
+    asks for, by the pool's id.
+    """
     worked = PoolCycleReport()
     if context.ledger.frozen() is not None:
         return worked
     for _ in range(MOST_PASSES):
         if context.stop.is_set() or not context.ledger.pools():
             break
-        if not _pass(context, worked, ready):
+        if not _pass(context, worked, ready, loads):
             break
     return worked
 
 
-def _pass(context: EngineContext, worked: PoolCycleReport, ready: Ready) -> bool:
+def _pass(
+    context: EngineContext,
+    worked: PoolCycleReport,
+    ready: Ready,
+    loads: Mapping[str, LoadWindow],
+) -> bool:
     """Was anything done that the next pass may build on?"""
 
     def still(id_: str) -> bool:
         return id_ not in worked.failed and ready(id_)
 
-    moved = [*_look(context), *_decide(context, worked, still)]
+    moved = [*_look(context), *_decide(context, worked, still, loads)]
     worked.moved += moved
     done = run_actions(context, still)
     worked.take_in(done)
@@ -125,10 +146,13 @@ def _look(context: EngineContext) -> tuple[DesktopRecord, ...]:
 
 
 def _decide(
-    context: EngineContext, worked: PoolCycleReport, ready: Ready
+    context: EngineContext,
+    worked: PoolCycleReport,
+    ready: Ready,
+    loads: Mapping[str, LoadWindow],
 ) -> Iterable[DesktopRecord]:
     """Pool by pool, the most important first: each finds what the others left."""
-    reading = read(context)
+    reading = read(context, loads)
     for pool in sorted(reading.pools, key=lambda each: (-each.spec.priority, each.name)):
         reading = replace(reading, rows=context.ledger.desktops())
         found = decide_pool(reading.of(pool, reading.startable(pool)))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
 
 from vgpumgr.engine.desktops.booked_capacity import BookedCapacity
 from vgpumgr.engine.desktops.desktop_state import (
@@ -26,16 +27,18 @@ from vgpumgr.model.desktop import (
     PoolView,
 )
 from vgpumgr.model.errors import Conflict
+from vgpumgr.model.load_scale import LoadWindow
 from vgpumgr.model.pool import PoolSpec
 from vgpumgr.model.vm import VmSpec
 
+NO_WINDOWS: Mapping[str, LoadWindow] = MappingProxyType({})
 _MADE = frozenset({DesktopVerb.CREATE, DesktopVerb.RECREATE})
 
 
 @dataclass(frozen=True)
 class PoolReading:
     """Pools with their desktops and the users that wait, at ``now``, and the fleet that they are
-    in.
+    in; ``loads`` is what the load of their desktops asks for, by the pool's id.
     """
 
     pools: tuple[PoolRecord, ...]
@@ -45,6 +48,7 @@ class PoolReading:
     view: LedgerView
     busy: frozenset[str]
     now: float
+    loads: Mapping[str, LoadWindow] = field(default_factory=dict)
 
     @cached_property
     def seen(self) -> DesktopReading:
@@ -66,6 +70,7 @@ class PoolReading:
             hosts=self.view.hosts,
             startable=startable,
             now=self.now,
+            load=self.loads.get(pool.id),
         )
 
     def startable(self, pool: PoolRecord) -> int:
@@ -98,7 +103,7 @@ class PoolReading:
             return replace(pool.desktop, name=name, disks=())
 
 
-def read(context: EngineContext) -> PoolReading:
+def read(context: EngineContext, loads: Mapping[str, LoadWindow] = NO_WINDOWS) -> PoolReading:
     """The reading of all pools."""
     ledger = context.ledger
     busy = operation_lifecycle.worked_on(ledger)
@@ -110,4 +115,5 @@ def read(context: EngineContext) -> PoolReading:
         view=context.view(),
         busy=busy,
         now=context.clock.now(),
+        loads=loads,
     )

@@ -1,14 +1,18 @@
-"""Whether a user is active on a desktop, by the viewer's traffic or by the guest agent."""
+"""Whether a user is active on a desktop: by its viewer's traffic, its agent, its GPU's work."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.console_ticket import TicketState
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.desktop import DesktopSession as Sitting
+
+NOTED_EVERY_S = 60.0
+"""A session's use by its GPU is written down no more often."""
 
 
 def heartbeat(context: EngineContext, desktop: str, user: str) -> None:
@@ -25,16 +29,53 @@ def viewer_left(context: EngineContext, desktop: str, user: str) -> None:
 
 def logged_in(context: EngineContext, desktop: str, user: str, count: int) -> None:
     """Record the guest's number of logged-in users: the session is in use, or it is so no longer. A
-    logged-in user does not prove that a session without a viewer is looked at.
+    logged-in user does not prove that a session without a viewer is looked at, nor one whose GPU
+    rests, where the pool asks for its work.
     """
-    now = context.clock.now()
+    now, rests = context.clock.now(), bool(count) and _rests(context, desktop)
 
     def changed(it: Sitting) -> Sitting:
         if count:
-            return replace(it, active=now) if it.disconnected is None else it
+            return replace(it, active=now) if it.disconnected is None and not rests else it
         return _away(it, now) if it.watched else it
 
     _note(context, desktop, user, changed)
+
+
+def note_work(context: EngineContext) -> None:
+    """Sessions whose GPU works are in use, in pools that ask for its work."""
+    below = _idle_below(context)
+    loads = context.loads.newest().vms if below else {}
+    for row in context.ledger.desktops() if loads else ():
+        load, there = loads.get(row.vm_id), row.desktop.session
+        if load is None or there is None or there.disconnected is not None:
+            continue
+        busy = row.pool in below and (load.work or 0.0) > below[row.pool]
+        if busy and load.at >= there.active + NOTED_EVERY_S:
+            _note(context, row.name, there.user, partial(_active, load.at))
+
+
+def _active(at: float, it: Sitting) -> Sitting:
+    return replace(it, active=max(at, it.active))
+
+
+def _rests(context: EngineContext, desktop: str) -> bool:
+    """Do the engines of its GPU do nothing to speak of, and does its pool ask for that?"""
+    loads = context.loads.newest().vms
+    for row in context.ledger.desktops([desktop]) if loads else ():
+        load, below = loads.get(row.vm_id), _idle_below(context)
+        work = load.work if load is not None else None
+        return row.pool in below and work is not None and work <= below[row.pool]
+    return False
+
+
+def _idle_below(context: EngineContext) -> dict[str, float]:
+    """By the pool's id, where its sessions are idle by the work of their GPUs."""
+    return {
+        pool.id: pool.spec.timeouts.idle_below
+        for pool in context.ledger.pools()
+        if pool.spec.timeouts.idle_below is not None
+    }
 
 
 def agents_to_ask(context: EngineContext, host: str) -> list[DesktopRecord]:

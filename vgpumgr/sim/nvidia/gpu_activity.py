@@ -52,7 +52,7 @@ class Meters:
 
 
 class GpuActivity:
-    """``now`` is the host's time in seconds. ``busy`` and ``hot`` are what was injected."""
+    """``now`` is the host's time in seconds. ``busy``, ``calm`` and ``hot`` are injected."""
 
     def __init__(self, gpu: NvidiaGpu, now: Callable[[], float]) -> None:
         row: dict[str, Any] = next(
@@ -61,6 +61,7 @@ class GpuActivity:
         self.gpu = gpu
         self.watts = int(row.get("board_power_w") or _DEFAULT_WATTS)
         self.busy = False
+        self.calm = False
         self.hot = False
         self._now = now
         self._read_at = now()
@@ -84,12 +85,16 @@ class GpuActivity:
         sm = self._wanted(vgpu) / max(1.0, self._all_wanted())
         if self.busy:
             sm = 1.0 / max(1, len(self._running()))
+        if self.calm:
+            sm = 0.0
         seconds = self._now()
         full = 0.35 + 0.5 * _wave(f"{self.gpu.uuid} {vgpu.handle} memory", seconds / 4)
         return VgpuLoad(sm, sm * 0.5, sm * 0.2, sm * 0.1, full)
 
     def share(self) -> float:
         """The share of time with work on the GPU, from 0 to 1."""
+        if self.calm:
+            return 0.0
         if self.busy:
             return 1.0
         return min(1.0, self._all_wanted())

@@ -16,6 +16,7 @@ from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.engine.steps.image_file import Digest, opened
 from vgpumgr.engine.steps.image_steps import DeleteImage, ImportImage
 from vgpumgr.engine.steps.step import StepSurroundings
+from vgpumgr.engine.steps.volume_steps import CreateVolume, file_digest
 from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.hosts import real_hosts
 from vgpumgr.hosts.real_hosts import RealHosts
@@ -110,3 +111,32 @@ def test_holes_stay_holes_and_half_a_copy_goes(first: Host, tmp_path: Path) -> N
         bring.within(first, around())
     bring.undo(first)
     assert first.storage.look("default", bring.volume) is None
+
+
+@pytest.mark.parametrize("kind", ["qcow2", "raw"])
+def test_a_copy_of_an_image_is_a_disk_of_its_size_and_data(
+    first: Host, tmp_path: Path, kind: str
+) -> None:
+    """libvirt made the image's volume as a raw file: the copy is of the disk in it, not of that."""
+    path = tmp_path / f"cad.{kind}"
+    if kind == "qcow2":
+        path.write_bytes(qcow2())
+    else:
+        path.write_bytes(b"x" * (10 << 20))
+    bring = step(path, f"cad@2-0a1b2c3d.{kind}")
+    bring.within(first, around())
+    plan = VolumePlan(
+        pool="default", name=f"seat.{kind}", capacity_bytes=0, format=kind, mode="copy",
+        source=bring.volume, source_format=kind,
+    )  # fmt: skip
+    make = CreateVolume(plan=plan)
+    make.act(first, around().clock)
+    seen = first.storage.look("default", plan.name)
+    assert seen is not None
+    pool = os.path.dirname(seen.path)
+    inspected = first.helper.call("image_inspect", {"path": seen.path, "pool_path": pool})
+    assert (inspected["format"], inspected["virtual_bytes"]) == (kind, 10 << 20)
+    if kind == "raw":
+        assert file_digest(first, seen.path) == bring.sha256
+    make.undo(first)
+    DeleteImage(pool="default", volume=bring.volume).act(first, around().clock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tarfile
 from collections import Counter
 from collections.abc import Iterator
@@ -12,11 +13,12 @@ from unittest import mock
 import pytest
 import yaml
 
-from tests.e2e.support import Cli, host, names, new_cli
+from tests.e2e.support import Cli, host, names, new_cli, sim_host
 from tests.unit.images.files import qcow2
 from vgpumgr import domainxml
 from vgpumgr.cli import takeover_run
 from vgpumgr.cli.running_command import carry_out
+from vgpumgr.engine.steps.volume_steps import file_digest
 from vgpumgr.model.errors import Interrupted
 
 CASES = Path(__file__).parents[1] / "cases" / "takeover"
@@ -89,7 +91,7 @@ def test_a_node_of_twenty_vgpu_vms_is_taken_over(tmp_path: Path) -> None:
         }  # fmt: skip
         cli.ok("layout", "apply", "-y", "-f", cli.documents(layout, name="layout.yaml"))
         plan = cli.ok("takeover", "plan", *node, "-o", "json").json["items"]
-        fetch(plan, tmp_path)
+        files = fetch(plan, tmp_path)
         done = cli.ok("takeover", "apply", *node, "-y", "-o", "json").json["items"]
         assert [each["state"] for each in done] == ["taken over"] * 20
 
@@ -100,6 +102,7 @@ def test_a_node_of_twenty_vgpu_vms_is_taken_over(tmp_path: Path) -> None:
         assert profiles == {"A40-8Q": 8, "A40-4Q": 6, "T4-4Q": 4, "passthrough": 2}
         for path in sorted(NODE.glob("*.conf")):
             _require_identity(cli, path, plan)
+        _require_disks(cli, plan, files)
         assert {each["state"] for each in cli.items("image", "list")} == {"retired"}
         assert not cli.items("drift")
         kinds = Counter(each["kind"] for each in cli.items("operation", "list", "--limit", "0"))
@@ -119,6 +122,21 @@ def _require_identity(cli: Cli, path: Path, plan: list[dict[str, Any]]) -> None:
     macs = [nic.mac for nic in domainxml.described(xml).nics if nic]
     assert macs == [each["mac"] for each in item["vm"]["networks"]]
     assert all(mac.upper() in text for mac in macs)
+
+
+def _require_disks(cli: Cli, plan: list[dict[str, Any]], files: dict[str, bytes]) -> None:
+    """Each volume is as large as the disk in its file; a raw one has its very bytes."""
+    for item in plan:
+        shown = cli.ok("vm", "show", item["name"], "-o", "json").json
+        with sim_host(cli, shown["host"]) as found:
+            for disk, volume in zip(item["disks"], shown["volumes"], strict=True):
+                seen = found.storage.look(volume["pool"], volume["name"])
+                assert seen is not None
+                data = files[disk["image"]]
+                if seen.format == "raw":
+                    assert file_digest(found, seen.path) == hashlib.sha256(data).hexdigest()
+                else:
+                    assert seen.capacity_bytes == int.from_bytes(data[24:32], "big")
 
 
 def test_a_vm_is_planned_written_and_taken_over(cli: Cli, disks: Path) -> None:

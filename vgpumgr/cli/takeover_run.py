@@ -89,6 +89,22 @@ def places(context: Context, ready: Sequence[ReadyVm]) -> TakeoverPlaces:
     )
 
 
+def largest_first(ready: Sequence[ReadyVm]) -> list[ReadyVm]:
+    """Whole GPUs, then by frame buffer, else as given: what comes late finds room more easily."""
+    from vgpumgr import catalog
+    from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
+
+    sizes = {each.profile: each.fb_mib for board in catalog.boards() for each in board.types}
+
+    def size(each: ReadyVm) -> int:
+        gpus: Sequence[Mapping[str, Any]] = each.document.get("gpus", ())
+        parts = [(str(gpu["profile"]), int(gpu.get("count", 1))) for gpu in gpus]
+        whole = sum(count for profile, count in parts if profile == PASSTHROUGH_PROFILE)
+        return (whole << 40) + sum(sizes.get(profile, 0) * count for profile, count in parts)
+
+    return sorted(ready, key=size, reverse=True)
+
+
 def _with_fresh_disks(ready: ReadyVm) -> dict[str, Any]:
     document = ready.document
     fresh = [

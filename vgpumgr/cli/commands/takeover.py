@@ -18,7 +18,15 @@ from vgpumgr.cli.takeover_files import (
     mapping_text,
     with_disks,
 )
-from vgpumgr.cli.takeover_run import AGAIN, ReadyVm, TakenItem, finish_cut, places, take_over
+from vgpumgr.cli.takeover_run import (
+    AGAIN,
+    ReadyVm,
+    TakenItem,
+    finish_cut,
+    largest_first,
+    places,
+    take_over,
+)
 from vgpumgr.cli.terminal import confirm, echo
 from vgpumgr.cli.views.takeover_views import print_takeover, taken_text
 from vgpumgr.endpoints.takeovers import PLAN_TAKEOVER, TakeoverItem, TakeoverSources
@@ -176,7 +184,7 @@ def apply(context: Context, asked: TakeoverAsked, partial: bool, dry_run: bool, 
     """
     items = asked.chosen(context.read(PLAN_TAKEOVER, asked.sources()).answer["items"])
     known = [each for each in items if each["there"]]
-    ready = _ready(items, asked.disks, partial=partial)
+    ready = largest_first(_ready(items, asked.disks, partial=partial))
     found = places(context, ready)
     if not partial:
         found.require_room()

@@ -10,6 +10,7 @@ from lxml import etree
 from vgpumgr import domainxml, virt
 from vgpumgr.domainxml.storage_xml import pool_place
 from vgpumgr.domainxml.xml_tree import untrusted
+from vgpumgr.helper.facts import image_header
 from vgpumgr.model.domain import VolumeFacts, VolumePlan
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.host import StoragePool
@@ -80,8 +81,8 @@ class SimStorage(VolumeFiles):
         if source is not None and here:
             self._introduce(source)
         facts = self._libvirt().storage.create(pool, xml, copy_from=copy_from if here else None)
-        if source is not None and facts.capacity_bytes < source.capacity_bytes:
-            facts = replace(facts, capacity_bytes=source.capacity_bytes)
+        if source is not None and facts.capacity_bytes < (size := self._disk_bytes(source)):
+            facts = replace(facts, capacity_bytes=size)
         shelf.keep(facts, xml)
         if source is not None:
             self._copy(source, facts)
@@ -191,6 +192,14 @@ class SimStorage(VolumeFiles):
             self._shelf(copy.pool).write(copy, data)
         if not alike or shelf.guest(source) or source.backing_path:
             self.guest_writes(copy.path, self.content(source.path).data)
+
+    def _disk_bytes(self, source: VolumeFacts) -> int:
+        """The size of the disk in a volume's file: a copy is at least as large, as in libvirt."""
+        try:
+            read = image_header.inspect(*self.head(source.path, image_header.HEAD_BYTES))
+        except ValueError:
+            return source.capacity_bytes
+        return int(str(read["virtual_bytes"]))
 
     def _introduce(self, facts: VolumeFacts) -> None:
         """The driver does not know what another host has put on shared storage."""

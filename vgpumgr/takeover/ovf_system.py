@@ -34,8 +34,8 @@ _OTHER_ITEMS: Mapping[str, str] = {
     "6": "disks are virtio disks, without a controller",
     "20": "disks are virtio disks, without a controller",
     "14": "no floppy drive",
-    "15": "no CD drive",
-    "16": "no DVD drive",
+    "15": "no CD drive, unless cds: names an image",
+    "16": "no DVD drive, unless cds: names an image",
     "23": "no USB controller but for the screen's tablet",
 }
 _SECTIONS: Mapping[str, str] = {

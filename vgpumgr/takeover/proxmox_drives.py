@@ -84,7 +84,7 @@ def _cd(keys: SourceKeys, key: str, volume: str, options: Mapping[str, str]) -> 
     if volume in {"none", ""}:
         keys.lost(key, "an empty CD drive")
     else:
-        keys.lost(key, "a CD drive: the ISO image stays there")
+        keys.lost(key, "a CD drive: the ISO image stays there (cds: has one that is imported)")
     _all(keys, key, options, "of the CD drive")
 
 

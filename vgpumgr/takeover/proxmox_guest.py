@@ -120,7 +120,7 @@ def _memory(guest: ReadGuest) -> int:
     if balloon in {0, mib}:
         keys.kept("balloon", "the VM has all its memory, always")
     else:
-        keys.lost("balloon", "the VM has all its memory, always")
+        keys.lost("balloon", "the VM has all its memory, always: none of it goes to others")
     return mib or _DEFAULT_MIB
 
 

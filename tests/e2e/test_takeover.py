@@ -269,3 +269,32 @@ def test_descriptions_come_from_a_pipe_an_ova_and_a_domain(cli: Cli, tmp_path: P
     domain = str(CASES / "ovirt-viz.xml")
     shown = cli.ok("takeover", "plan", "--from", "libvirt", domain, "-o", "json").json
     assert [each["name"] for each in shown["items"]] == ["viz-07"]
+
+
+@pytest.mark.thorough
+def test_a_domain_and_an_ovf_are_taken_over(tmp_path: Path) -> None:
+    ovf = ("--from", "ovf", str(CASES / "vmware-cad.ovf"), "--bridge", "VM Network=br0")
+    domain = ("--from", "libvirt", str(CASES / "ovirt-viz.xml"), "--bridge", "ovirtmgmt=br0")
+    folder = ("--disks", str(tmp_path), "-y")
+    with new_cli() as cli:
+        cli.sim_up(host("h1", ("A40", 2), **LARGE))
+        layout = {"kind": "Layout", "name": "a40", "gpus": [{"model": "A40", "vfs": "max"}]}
+        everywhere = {**layout, "hosts": ["h1"]}
+        cli.ok("layout", "apply", "-y", "-f", cli.documents(everywhere, name="layout.yaml"))
+        (tmp_path / "CAD-22-1.vmdk").write_bytes(b"KDMV")
+        assert "qemu-img convert" in cli.fails(3, "takeover", "apply", *ovf, *folder).err
+        for source in (ovf, domain):
+            plan = cli.ok("takeover", "plan", *source, "-o", "json").json["items"]
+            fetch(plan, tmp_path)
+            cli.ok("takeover", "apply", *source, *folder)
+        vms = {each["name"]: each for each in cli.items("vm", "list")}
+        assert {name: each["power"] for name, each in vms.items()} == {
+            "cad-22": "running",
+            "viz-07": "running",
+        }
+        seen = domainxml.described(cli.ok("vm", "xml", "cad-22").out)
+        assert (seen.firmware, seen.secure_boot) == ("uefi", True)
+        assert [nic.mac for nic in seen.nics if nic] == ["00:50:56:9a:12:34"]
+        viz = domainxml.parse(cli.ok("vm", "xml", "viz-07").out)
+        assert viz.uuid == "6a28e9f6-6627-49b8-8c24-741ab810ecc0"
+        assert not cli.items("drift")

@@ -28,6 +28,18 @@ _ENDINGS = (".qcow2", ".raw", ".img", ".vmdk")
 _SERIAL = re.compile(r"[A-Za-z0-9_.+-]{1,20}")
 _CACHES = frozenset({"none", "writeback", "writethrough", "directsync", "unsafe"})
 _MOST = 1 << 40
+NO_SPOOFING, OVIRT_FILTER = "no-mac-spoofing", "vdsm-no-mac-spoofing"
+# Filters that come with libvirt (its src/nwfilter/xml).
+OWN_FILTERS = frozenset(
+    {
+        *("allow-arp", "allow-dhcp", "allow-dhcp-server", "allow-dhcpv6", "allow-dhcpv6-server"),
+        *("allow-incoming-ipv4", "allow-incoming-ipv6", "allow-ipv4", "allow-ipv6"),
+        *("clean-traffic", "clean-traffic-gateway", "no-arp-ip-spoofing", "no-arp-mac-spoofing"),
+        *("no-arp-spoofing", "no-ip-multicast", "no-ip-spoofing", "no-ipv6-multicast"),
+        *("no-ipv6-spoofing", "no-mac-broadcast", NO_SPOOFING, "no-other-l2-traffic"),
+        *("no-other-rarp-traffic", "qemu-announce-self", "qemu-announce-self-rarp"),
+    }
+)
 
 
 def disks(found: ReadDomain) -> tuple[SourceDisk, ...]:
@@ -142,6 +154,7 @@ def _nic(found: ReadDomain, key: str, element: etree._Element) -> NicSpec:
     fit = replace(
         tuning,
         model=model,
+        filter=_filter(found, key, tuning.filter),
         inbound_kib_s=_rate(tuning.inbound_kib_s),
         outbound_kib_s=_rate(tuning.outbound_kib_s),
     )
@@ -163,6 +176,19 @@ def _nic(found: ReadDomain, key: str, element: etree._Element) -> NicSpec:
     if nic.network:
         fit = replace(fit, vlan=None)
     return replace(nic, mac=mac, tuning=fit)
+
+
+def _filter(found: ReadDomain, key: str, name: str) -> str:
+    """A network filter that hosts have: one of libvirt's own, or that in place of oVirt's."""
+    part = f"{key}.filterref"
+    if name in OWN_FILTERS:
+        found.keys.kept(part, f"filter {name}")
+        return name
+    if name == OVIRT_FILTER:
+        found.keys.changed(part, f"filter {NO_SPOOFING} in place of oVirt's own")
+        return NO_SPOOFING
+    found.keys.lost(part, "no filter of libvirt's own: define it on hosts, and name it in filter:")
+    return ""
 
 
 def _rate(kib: int | None) -> int | None:

@@ -72,6 +72,7 @@ def test_a_domain_of_ovirt_becomes_a_vm() -> None:
     assert "'/srv/images/viz root.qcow2'" in found.disks[0].source.fetch
     assert found.spec.disks[0].tuning.iops == 1000
     assert found.spec.nics[0].mac == "56:6f:1a:2b:00:07"
+    assert found.spec.nics[0].tuning.filter == "no-mac-spoofing"
     told = fates(found)
     assert told["disk vda"] is Fate.KEPT
     assert told["disk sda"] is Fate.CHANGED

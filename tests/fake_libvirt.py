@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -270,8 +270,9 @@ class FakeStorage:
 
     host: FakeHost
 
-    def pools(self) -> tuple[StoragePool, ...]:
-        return self.host.probe().pools
+    def pools(self, only: Collection[str] | None = None) -> tuple[StoragePool, ...]:
+        found = self.host.probe().pools
+        return tuple(each for each in found if only is None or each.name in only)
 
     def look(self, pool: str, volume: str) -> VolumeFacts | None:
         effect = self.host.volumes.get

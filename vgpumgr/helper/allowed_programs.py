@@ -14,11 +14,11 @@ SUDO = "sudo"
 SYSTEMCTL = "systemctl"
 QEMU_IMG = "qemu-img"
 LVS, LVCREATE, LVEXTEND = "lvs", "lvcreate", "lvextend"
-RBD = "rbd"
+RBD, STAT = "rbd", "stat"
 ALLOWED = (
     *("modprobe", "qemu-system-x86_64", "/usr/libexec/qemu-kvm"),
     *(SRIOV_MANAGE, NVIDIA_SMI, FMPM, SUDO, SYSTEMCTL, QEMU_IMG),
-    *(LVS, LVCREATE, LVEXTEND, RBD),
+    *(LVS, LVCREATE, LVEXTEND, RBD, STAT),
 )
 
 # fmpm is built from source, so it may lie below /usr/local.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from vgpumgr.hosts.facts.host_facts import LibvirtLists, joined
 from vgpumgr.hosts.facts.probe_answer import AnswerParts, read_answer
-from vgpumgr.hosts.libvirt_look import LibvirtLike, LibvirtLook, LibvirtLooks
+from vgpumgr.hosts.libvirt_look import LibvirtLike, LibvirtLook, LibvirtLooks, PoolsToAsk
 from vgpumgr.model.errors import HostRefused, OutcomeUnknown, VgpumgrError
 from vgpumgr.model.host import HostFacts, UnknownPart
 from vgpumgr.model.ports import Helper
@@ -46,6 +46,8 @@ class HostProbe:
         self._helper = helper
         self._libvirt = LibvirtLooks(host, libvirt, clock)
         self._last: _Probed | None = None
+        self.stalled: tuple[str, ...] = ()
+        """The storage pools whose server did not answer at the last probe."""
 
     def read(self) -> HostFacts:
         """The host's facts; without libvirt that part is *unknown*.
@@ -54,6 +56,7 @@ class HostProbe:
         """
         last, self._last = self._last, None
         answer = self._asked(last)
+        self.stalled = answer.parts["machine"]["stalled_pools"]
         kvm = self._kvm(answer, last)
         look, silent = self._looked(answer, last)
         if last is not None and _is_as_before(last, answer, kvm, look, silent):
@@ -96,7 +99,8 @@ class HostProbe:
         before = last.look if last is not None else None
         doubted = last is None or not answer.is_same(last.answer, "machine", "unknown")
         try:
-            return self._libvirt.look(answer.libvirt, before, doubted=doubted), None
+            pools = PoolsToAsk(answer.parts["machine"]["defined_pools"], self.stalled)
+            return self._libvirt.look(answer.libvirt, before, pools, doubted=doubted), None
         except VgpumgrError as error:
             return None, UnknownPart(part="libvirt", why=_in_words(error))
 

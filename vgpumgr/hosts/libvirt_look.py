@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from vgpumgr.hosts.facts.host_facts import LibvirtLists
+from vgpumgr.model.host import StoragePool
 from vgpumgr.model.ports import Domains, Storage
 
 SETTLED_S = 2.0
@@ -67,6 +68,24 @@ class LibvirtLook:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class PoolsToAsk:
+    """The names of a host's storage pools, and those that are ``stalled``: they are not asked, and
+    the others by name, as libvirt's list would wait for them, too.
+    """
+
+    names: Collection[str] = ()
+    stalled: Collection[str] = ()
+
+    def ask(self, storage: Storage, before: Collection[StoragePool]) -> tuple[StoragePool, ...]:
+        """All of them; a stalled one as it was before, and not active."""
+        if not self.stalled:
+            return storage.pools()
+        found = storage.pools([name for name in self.names if name not in self.stalled])
+        gone = (replace(each, active=False) for each in before if each.name in self.stalled)
+        return tuple(sorted((*found, *gone), key=lambda pool: pool.name))
+
+
 class LibvirtLooks:
     """Looks at one host's libvirt; ``clock`` is monotonic."""
 
@@ -78,7 +97,12 @@ class LibvirtLooks:
         self._clock = clock
 
     def look(
-        self, fingerprint: str, before: LibvirtLook | None, *, doubted: bool = False
+        self,
+        fingerprint: str,
+        before: LibvirtLook | None,
+        pools: PoolsToAsk | None = None,
+        *,
+        doubted: bool = False,
     ) -> LibvirtLook:
         """The look before where it holds and nothing else speaks against it, or a new one.
 
@@ -90,7 +114,8 @@ class LibvirtLooks:
         changes = libvirt.changes
         if before is not None and not doubted and before.holds(fingerprint, changes, now):
             return before
-        lists = self._lists(libvirt)
+        known = before.lists.pools if before is not None else ()
+        lists = self._lists(libvirt, pools or PoolsToAsk(), known)
         last = before if before is not None and before.fingerprint == fingerprint else None
         same = last is not None and fingerprint != "" and last.lists == lists
         return LibvirtLook(
@@ -101,10 +126,12 @@ class LibvirtLooks:
             changes=changes,
         )
 
-    def _lists(self, libvirt: LibvirtLike) -> LibvirtLists:
+    def _lists(
+        self, libvirt: LibvirtLike, pools: PoolsToAsk, known: Collection[StoragePool]
+    ) -> LibvirtLists:
         lists = LibvirtLists(
             domains=libvirt.domains.list(),
-            pools=libvirt.storage.pools(),
+            pools=pools.ask(libvirt.storage, known),
             networks=libvirt.networks(),
             filters=libvirt.filters(),
             version=libvirt.versions()[0],

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from vgpumgr.hosts.facts.checked_helper import CheckedHelper
 from vgpumgr.hosts.facts.figure_facts import read_figures
 from vgpumgr.hosts.host_probe import HostProbe
+from vgpumgr.hosts.libvirt.answering_storage import AnsweringStorage
 from vgpumgr.hosts.libvirt_look import LibvirtLike
 from vgpumgr.model.console_ticket import ConsoleKind
 from vgpumgr.model.errors import VgpumgrError
@@ -68,8 +69,9 @@ class ReachedHost:
 
     @property
     def storage(self) -> Storage:
-        """Its storage."""
-        return self._libvirt().storage
+        """Its storage, as far as it answered at the last probe."""
+        storage, stalled = self._libvirt().storage, self._probe.stalled
+        return AnsweringStorage(self._name, storage, stalled) if stalled else storage
 
     def console(self, domain: str, vm_id: str, kind: ConsoleKind = ConsoleKind.SCREEN) -> Stream:
         """A connection to a domain's VNC server or serial console."""

@@ -214,7 +214,9 @@ class HostFacts:
     ``stopping``: it is being shut down, and powers its guests off. ``fabric`` is None where no
     Fabric Manager answers in a mode that has partitions. ``hugepage_kib`` is the size of a huge
     page where none is named, None where the host does not tell. ``filters`` are libvirt's network
-    filters, ``features`` those of :class:`MachineFeature` that a VM can have there. ``xids`` are
+    filters. ``defined_pools`` are the names of its storage pools by libvirt's files, and
+    ``stalled_pools`` those whose server does not answer, which are not active then. ``features``
+    are those of :class:`MachineFeature` that a VM can have there. ``xids`` are
     the newest of the kernel's log since the boot, in its order; none where it may not be read.
     ``epochs`` are
     the highest that the host has seen of each fleet's controllers, None where that was not read;
@@ -240,6 +242,8 @@ class HostFacts:
     bridges: tuple[str, ...] = ()
     filters: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
+    defined_pools: tuple[str, ...] = ()
+    stalled_pools: tuple[str, ...] = ()
     foreign_mdev_definitions: tuple[str, ...] = ()
     cpu_model: str = ""
     hugepage_kib: int | None = None

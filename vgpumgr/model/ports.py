@@ -180,8 +180,10 @@ class Domains(Protocol):
 class Storage(Protocol):
     """libvirt by intent: storage pools and volumes of one host."""
 
-    def pools(self) -> tuple[StoragePool, ...]:
-        """Every storage pool."""
+    def pools(self, only: Collection[str] | None = None) -> tuple[StoragePool, ...]:
+        """Every storage pool; with ``only`` those of these names that there are, each asked for by
+        itself, so that one that hangs matters to no other.
+        """
 
     def look(self, pool: str, volume: str) -> VolumeFacts | None:
         """One volume, or None when the pool surely has none of that name."""

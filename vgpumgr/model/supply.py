@@ -181,11 +181,11 @@ class HostSupply:
 
     Where ``partitions`` are listed, the whole GPUs of one VM must be exactly one of them.
     ``pools`` are the free bytes of its storage pools, ``pool_sizes`` all that they have, where
-    that is known; ``raw_pools`` hold raw volumes and no files. ``filters`` are libvirt's network
-    filters, ``features`` what machines can have. ``images`` are those that the fleet keeps, and
-    bare volumes that were looked for: by the name of their volumes the storage pools here that have
-    a copy. ``vcpus`` and ``memory_mib`` are what it offers when nothing is on it; 0 where not
-    known.
+    that is known; ``raw_pools`` hold raw volumes and no files, and ``stalled_pools`` do not answer.
+    ``filters`` are libvirt's network filters, ``features`` what machines can have. ``images`` are
+    those that the fleet keeps, and bare volumes that were looked for: by the name of their volumes
+    the storage pools here that have a copy. ``vcpus`` and ``memory_mib`` are what it offers when
+    nothing is on it; 0 where not known.
     """
 
     name: str
@@ -202,6 +202,7 @@ class HostSupply:
     pools: Mapping[str, int] = field(default_factory=dict)
     pool_sizes: Mapping[str, int] = field(default_factory=dict)
     raw_pools: frozenset[str] = frozenset()
+    stalled_pools: tuple[str, ...] = ()
     images: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     partitions: tuple[PartitionSupply, ...] = ()
     foreign_domains: frozenset[str] = frozenset()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -44,11 +44,25 @@ class LibvirtStorage:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def pools(self) -> tuple[StoragePool, ...]:
-        """Every storage pool by name, inactive ones included."""
+    def pools(self, only: Collection[str] | None = None) -> tuple[StoragePool, ...]:
+        """Every storage pool by name, inactive ones included; with ``only`` those of these names.
+
+        libvirt's list waits for each pool, and so for one that hangs.
+        """
         with calling(self._connection, "list storage pools"):
-            found = [_pool_facts(each) for each in self._connection.listAllStoragePools(0)]
+            if only is None:
+                found = [_pool_facts(each) for each in self._connection.listAllStoragePools(0)]
+            else:
+                found = [_pool_facts(each) for each in self._named(only)]
         return tuple(sorted(found, key=lambda facts: facts.name))
+
+    def _named(self, names: Collection[str]) -> Iterator[Any]:
+        for name in names:
+            try:
+                yield self._connection.storagePoolLookupByName(name)
+            except libvirt.libvirtError as error:
+                if not is_absent(error):
+                    raise
 
     def look(self, pool: str, volume: str) -> VolumeFacts | None:
         """One volume, or None when the pool surely has none of that name.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import pytest
@@ -28,6 +28,8 @@ class Libvirt:
 
     def __init__(self) -> None:
         self.asked = 0
+        self.only: list[Collection[str] | None] = []
+        self.nas = False
         self.changes = 0
         self.down = False
         self.state = DomainState.RUNNING
@@ -47,12 +49,18 @@ class Libvirt:
         self.asked += 1
         return (DomainFacts(name="a", uuid="u", state=self.state),)
 
-    def pools(self) -> tuple[StoragePool, ...]:
-        available = self.available
-        return (
+    def pools(self, only: Collection[str] | None = None) -> tuple[StoragePool, ...]:
+        self.only.append(only)
+        names = ["p", *(["nas"] if only is None else [])] if self.nas else ["p"]
+        return tuple(
             StoragePool(
-                name="p", kind="dir", path="/p", capacity_bytes=9, available_bytes=available
-            ),
+                name=name,
+                kind="dir",
+                path=f"/{name}",
+                capacity_bytes=9,
+                available_bytes=self.available,
+            )
+            for name in names
         )
 
     def networks(self) -> tuple[str, ...]:
@@ -322,3 +330,30 @@ def test_a_definition_by_another_hand_is_another_object_though_the_lists_are_equ
     world.write()
     changed = world.cycle()
     assert changed == facts and changed is not facts
+
+
+MOUNTED = "36 35 0:43 / /nas rw - nfs4 nas:/vms rw\n"
+NAS = """<pool type='netfs'><name>nas</name><source><host name='nas'/><dir path='/vms'/></source>
+  <target><path>/nas</path></target></pool>"""
+LOCAL = "<pool type='dir'><name>p</name><target><path>/p</path></target></pool>"
+
+
+def test_a_stalled_pool_is_not_asked_and_the_others_are() -> None:
+    world = World()
+    world.libvirt.nas = True
+    world.host.files |= {
+        "/etc/libvirt/storage/nas.xml": NAS,
+        "/etc/libvirt/storage/p.xml": LOCAL,
+        "/proc/self/mountinfo": MOUNTED,
+    }
+    world.host.programs["stat"] = (0, "")
+    assert [pool.active for pool in world.probe.read().pools] == [True, True]
+    world.host.programs["stat"] = (124, "")
+    facts = world.probe.read()
+    assert facts.stalled_pools == world.probe.stalled == ("nas",)
+    assert {pool.name: pool.active for pool in facts.pools} == {"p": True, "nas": False}
+    assert facts.unknown == ()
+    assert world.libvirt.only == [None, ["p"]]
+    world.host.programs["stat"] = (0, "")
+    assert [pool.active for pool in world.probe.read().pools] == [True, True]
+    assert world.probe.stalled == ()

@@ -176,6 +176,12 @@ TAGGED = NicSpec(bridge="br0", tuning=NicTuning(vlan=5))
             ["h1", "default", "3TiB", "4TiB"],
         ),
         (
+            replace(HOST, stalled_pools=("default",)),
+            asking(disks=(DiskSpec(),)),
+            "pool-stalled",
+            ["h1", "default", "does not answer"],
+        ),
+        (
             replace(HOST, raw_pools=frozenset({"default"})),
             asking(disks=(DiskSpec(),)),
             "pool-format",

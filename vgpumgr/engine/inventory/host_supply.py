@@ -288,6 +288,7 @@ def _host_supply(
             for pool in facts.pools
             if pool.active and pool.capacity_bytes
         },
+        stalled_pools=facts.stalled_pools,
         raw_pools=frozenset(
             pool.name for pool in facts.pools if pool.disk_type is not DiskType.FILE
         ),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from xml.etree import ElementTree
 
 from vgpumgr.helper import sysfs
+from vgpumgr.helper.allowed_programs import STAT
 from vgpumgr.helper.facts.pool_definitions import definitions
 from vgpumgr.helper.system import System
 
@@ -43,6 +44,36 @@ def local_folders(system: System) -> tuple[str, ...]:
     mounts = _mounts(sysfs.optional_text(system, _MOUNTS) or "")
     found = (_local_path(system, mounts, path) for path in pool_folders(system))
     return tuple(path for path in found if path)
+
+
+_ANSWERS_S = 2.0
+_TIMED_OUT = 124
+
+
+def pool_names(system: System) -> list[str]:
+    """The pools that libvirt's files define, by name."""
+    found = (pool.findtext("name") or "" for pool in definitions(system))
+    return sorted({name for name in found if name})
+
+
+def stalled(system: System) -> list[str]:
+    """The names of the pools in folders whose server does not answer.
+
+    Whatever looks at such a folder hangs, and libvirt, once it has looked, with all that lists its
+    pools. Each is asked by a program that is cut.
+    """
+    mounts = _mounts(sysfs.optional_text(system, _MOUNTS) or "")
+    found = {}
+    for pool in definitions(system):
+        path = _target(pool).rstrip("/")
+        if path and path in mounts and mounts[path] not in _LOCAL:
+            found[pool.findtext("name") or ""] = path
+    return sorted(name for name, path in found.items() if name and _hangs(system, path))
+
+
+def _hangs(system: System, path: str) -> bool:
+    status, _ = system.run((STAT, "-f", path), _ANSWERS_S)
+    return status == _TIMED_OUT
 
 
 def _mounts(text: str) -> Mapping[str, str]:

@@ -21,6 +21,7 @@ from vgpumgr.helper.facts import (
     pci_devices,
 )
 from vgpumgr.helper.facts.machine_features import machine_features
+from vgpumgr.helper.facts.storage_pools import pool_names, stalled
 from vgpumgr.helper.nvidia import nvswitch
 from vgpumgr.helper.system import System
 from vgpumgr.helper.verbs import kvm
@@ -101,6 +102,8 @@ def look(system: System) -> dict[str, Any]:
         "numa": parts.read("numa", machine.numa, system) or [],
         "bridges": parts.read("bridges", machine.bridges, system) or [],
         "features": parts.read("features", machine_features, system) or [],
+        "storage_pools": parts.read("storage_pools", pool_names, system) or [],
+        "stalled_pools": parts.read("stalled_pools", stalled, system) or [],
         "devices": functions,
         "parents": mdevs.parents(system, parts),
         "mdevs": mdevs.existing(system, parts),

@@ -142,6 +142,8 @@ def _machine_fields(probe: TypedAnswer) -> PartFields:
         "kvm": probe.flag("kvm"),
         "bridges": probe.texts("bridges"),
         "features": probe.texts("features"),
+        "defined_pools": probe.texts("storage_pools") if probe.has("storage_pools") else (),
+        "stalled_pools": probe.texts("stalled_pools") if probe.has("stalled_pools") else (),
         "cpu_model": probe.text("cpu_model"),
         "hugepage_kib": probe.maybe_number("hugepage_kib", least=1, most=MOST_PAGE_KIB),
         "epoch": probe.maybe_number("epoch"),

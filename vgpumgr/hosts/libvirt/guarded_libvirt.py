@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from vgpumgr.domainxml import volume_name
 from vgpumgr.hosts.deadlines import DEADLINES, Deadline
+from vgpumgr.hosts.libvirt.answering_storage import AnsweringStorage
 from vgpumgr.hosts.libvirt.libvirt_link import HeldLink, LibvirtLink
 from vgpumgr.model.domain import (
     DomainFacts,
@@ -183,9 +184,9 @@ class GuardedStorage:
         self._short = short
         self._long = long
 
-    def pools(self) -> tuple[StoragePool, ...]:
-        """Every storage pool."""
-        return self._short.read(lambda libvirt: libvirt.storage.pools())
+    def pools(self, only: Collection[str] | None = None) -> tuple[StoragePool, ...]:
+        """Every storage pool, or those of these names."""
+        return self._short.read(lambda libvirt: libvirt.storage.pools(only))
 
     def look(self, pool: str, volume: str) -> VolumeFacts | None:
         """One volume, or None."""
@@ -243,6 +244,8 @@ class GuardedStorage:
     def copy_to(self, pool: str, volume: str, target: Host, seen: Callable[[int], None]) -> None:
         """Copy a volume's file; it takes as long as it moves."""
         peer = target.storage
+        if isinstance(peer, AnsweringStorage):
+            peer = peer.answering(pool)
         if not isinstance(peer, GuardedStorage):
             raise _no_peer(target)
         TwoHostJobs(self._long, peer._long).copy(pool, volume, seen)

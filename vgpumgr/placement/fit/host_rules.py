@@ -155,7 +155,11 @@ def features(host: HostState, demand: Demand) -> Reason | None:
 
 
 def pools(host: HostState, demand: Demand) -> Reason | None:
-    """Every storage pool must exist on the host."""
+    """Every storage pool must exist on the host, and answer."""
+    for pool in demand.pools:
+        if pool in host.supply.stalled_pools:
+            text = f"storage pool {pool} of {host.name} does not answer: is its server gone?"
+            return _no(host, "pool-stalled", text, pool=pool)
     return _missing(host, "storage pool", demand.pools, host.supply.pools)
 
 

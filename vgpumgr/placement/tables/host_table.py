@@ -178,6 +178,7 @@ def host_class(supply: HostSupply) -> Hashable:
         bool(supply.blocked), supply.foreign_domains, tuple(sorted(supply.labels.items())),
         supply.networks, supply.bridges, supply.filters, supply.features,
         tuple(sorted(supply.pools)), tuple(sorted(supply.pool_sizes.items())), supply.raw_pools,
+        supply.stalled_pools,
         frozenset(supply.images.items()), bool(supply.gpus),
     )  # fmt: skip
 

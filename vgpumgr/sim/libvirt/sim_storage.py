@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from lxml import etree
@@ -52,9 +52,9 @@ class SimStorage(VolumeFiles):
                 if facts.pool in self._host.pools and shelf is self._shelf(facts.pool):
                     libvirt.storage.create(facts.pool, shelf.xml(facts))
 
-    def pools(self) -> tuple[StoragePool, ...]:
-        """Every storage pool."""
-        return tuple(map(self._shown, self._libvirt().storage.pools()))
+    def pools(self, only: Collection[str] | None = None) -> tuple[StoragePool, ...]:
+        """Every storage pool, or those of these names."""
+        return tuple(map(self._shown, self._libvirt().storage.pools(only)))
 
     def _shown(self, pool: StoragePool) -> StoragePool:
         """Larger than those of libvirt's test driver, and of the kind that the host has it as."""

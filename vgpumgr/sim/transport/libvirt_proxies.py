@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -267,9 +267,10 @@ class ProxyStorage:
         self._call = call
         self._place = place
 
-    def pools(self) -> _POOLS:
-        """Every storage pool."""
-        found: _POOLS = self._call("storage", "pools", {}, _POOLS)
+    def pools(self, only: Collection[str] | None = None) -> _POOLS:
+        """Every storage pool, or those of these names."""
+        asked = {} if only is None else {"only": sorted(only)}
+        found: _POOLS = self._call("storage", "pools", asked, _POOLS)
         return found
 
     def look(self, pool: str, volume: str) -> VolumeFacts | None:

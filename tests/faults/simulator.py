@@ -232,5 +232,5 @@ def _host(host: Any) -> dict[str, Any]:
             for each in shelf.all()
             if each.pool in host.host.pools
         ],
-        "shared_pools": list(host.host.shared_pools),
+        "shared_pools": list(host.host.seen_elsewhere),
     }

@@ -19,6 +19,7 @@ from tests.faults.scenarios import (
     queueing,
     rolling,
     snapshots,
+    storage_kinds,
     tickets,
     turns,
     vms,
@@ -42,6 +43,7 @@ _ROOMS = (
     pools,
     snapshots,
     backups,
+    storage_kinds,
     tickets,
 )
 ALL: dict[str, Scenario] = {each.name: each for room in _ROOMS for each in room.SCENARIOS}

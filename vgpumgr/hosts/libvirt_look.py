@@ -70,7 +70,7 @@ class LibvirtLook:
 
 @dataclass(frozen=True, slots=True)
 class PoolsToAsk:
-    """The names of a host's storage pools, and those that are ``stalled``: they are not asked, and
+    """The names of a host's storage pools, and of the ``stalled`` ones: they are not asked, and
     the others by name, as libvirt's list would wait for them, too.
     """
 

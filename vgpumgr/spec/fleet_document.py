@@ -87,7 +87,8 @@ class SimHostModel(Strict):
     """One simulated host, or ``count`` alike.
 
     ``tls`` False: it has no certificates, so that it takes running VMs in clear only. The volumes
-    of ``shared_pools``, which are among ``pools``, are seen by all hosts that share them.
+    of ``shared_pools`` and ``ceph_pools``, which are among ``pools``, are seen by all hosts that
+    share them.
     """
 
     name: Name

@@ -116,12 +116,12 @@ _SIM_HOST = {
         "hosts: [{name: t4, pools: [default, nfs], shared_pools: [nfs]}]",
     ),
     "ceph_pools": Key(
-        "The storage pools, among `pools`, of a Ceph cluster that other hosts use, too.",
-        "hosts: [{name: t4, pools: [default, rbd], ceph_pools: [rbd]}]",
+        "The storage pools, among `pools`, of a Ceph cluster.",
+        "hosts: [{name: t4, pools: [default, ceph], ceph_pools: [ceph]}]",
     ),
     "lvm_pools": Key(
-        "The storage pools, among `pools`, that are thin volumes of the host's own LVM.",
-        "hosts: [{name: t4, pools: [default, vg0], lvm_pools: [vg0]}]",
+        "The storage pools, among `pools`, that are volume groups with a thin pool.",
+        "hosts: [{name: t4, pools: [default, fast], lvm_pools: [fast]}]",
     ),
     "networks": Key(
         "The libvirt networks of the host.", "hosts: [{name: t4, networks: [default, lab]}]"

@@ -72,7 +72,8 @@ def _move(
         cdrom=volume.disk is None,
         plan=None if shared else _plan(volume, facts, target, live=live),
     )
-    return _refused(move, here, there, target.host, looks) or move
+    refused = _refused(move, here, there, target.host, looks)
+    return refused or (_refused_login(move, here, there, target.host) if live else None) or move
 
 
 def _refused(
@@ -88,6 +89,17 @@ def _refused(
             "disk", f"{what} is in a pool of kind {here.kind}: only files are copied"
         )
     return exists_already(what, here, there, target) if seen else None
+
+
+def _refused_login(
+    move: DiskMove, here: StoragePool, there: StoragePool, target: str
+) -> MoveCheck | None:
+    """A guest that runs on keeps the login and the secret's name that are in its XML."""
+    mine, other = here.source, there.source
+    if not move.shared or (mine.user, mine.secret) == (other.user, other.secret):
+        return None
+    text = f"pool {move.pool} on {target} logs in as another user, or by another secret"
+    return failed_check("disk", text, "the same command with --cold")
 
 
 def exists_already(what: str, here: StoragePool, there: StoragePool, target: str) -> MoveCheck:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from vgpumgr.helper.system import System
 
-# Defined pools, and those that are active now (storage_conf.c: virStoragePoolObjLoadAllConfigs,
+# Defined pools, and pools that are active now (storage_conf.c: virStoragePoolObjLoadAllConfigs,
 # virStoragePoolObjLoadAllState).
 DEFINED, ACTIVE = "/etc/libvirt/storage", "/run/libvirt/storage"
 # What libvirt keeps of a secret's value: as text that Ceph's tools read (virsecretobj.c).

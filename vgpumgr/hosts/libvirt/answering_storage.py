@@ -34,7 +34,7 @@ class AnsweringStorage:
         return self._storage
 
     def pools(self, only: Collection[str] | None = None) -> tuple[StoragePool, ...]:
-        """Those that answer."""
+        """The pools that answer."""
         if only is None:
             return self._storage.pools()
         return self._storage.pools([name for name in only if name not in self._stalled])

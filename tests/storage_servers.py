@@ -38,7 +38,7 @@ mount -t overlay overlay -o lowerdir=/usr/sbin,upperdir=/run/own/up,workdir=/run
 
 _NFS_XML = f"""\
 <pool type='netfs'><name>{NFS_POOL}</name>
-<source><host name='{SERVER}'/><dir path='{EXPORT}'/><format type='nfs'/></source>
+<source><host name='{{server}}'/><dir path='{EXPORT}'/><format type='nfs'/></source>
 <target><path>/var/lib/libvirt/nas</path></target></pool>
 """
 
@@ -77,9 +77,9 @@ class NfsServer:
         prepare.write_text(_PREPARE.format(script=script))
         self.prepare = ("sh", str(prepare))
 
-    def mount(self, host: Host) -> None:
-        """Have a host's libvirt know the pool, and mount it."""
-        define_pool(host, NFS_POOL, _NFS_XML)
+    def mount(self, host: Host, called: str = SERVER) -> None:
+        """Have a host's libvirt know the pool, and mount it, by that name of the server."""
+        define_pool(host, NFS_POOL, _NFS_XML.format(server=called))
 
     def stall(self, host: Host, *, on: bool) -> None:
         """Answer nothing that the host asks, or all again."""

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 case "${1:-demo}" in
   demo) packages="python3 python3-venv python3-dev gcc libc6-dev pkg-config libvirt-dev libvirt0" ;;
-  test) packages="libvirt-daemon libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils ovmf swtpm swtpm-tools openssh-client openssh-server iproute2 iptables sudo postgresql chromium fonts-dejavu-core" ;;
+  test) packages="libvirt-daemon libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils ovmf swtpm swtpm-tools openssh-client openssh-server iproute2 iptables sudo postgresql chromium fonts-dejavu-core bindfs fuse3 libvirt-daemon-driver-storage-rbd qemu-block-extra ceph-mon ceph-osd ceph-common" ;;
   monitoring) packages="" ;;
   lab) packages="$(grep -v '^#' tests/lab/packages.txt | tr '\n' ' ')" ;;
   release) packages="mmdebstrap" ;;
@@ -58,11 +58,25 @@ case "${1:-demo}" in
   test | monitoring) unpack_monitoring ;;
 esac
 
+# What tests need must not run on this machine: no package starts a service while it is installed.
+policy=/usr/sbin/policy-rc.d
+without_services() { # COMMAND…
+  if [ -e $policy ]; then "$@"; return; fi
+  printf '#!/bin/sh\nexit 101\n' | $as_root tee $policy >/dev/null
+  $as_root chmod 755 $policy
+  trap '$as_root rm -f $policy' EXIT
+  "$@"
+  $as_root rm -f $policy
+  trap - EXIT
+}
+
 missing=()
 for package in $packages; do
   dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
 done
-[ ${#missing[@]} -eq 0 ] || install "${missing[@]}"
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "${1:-demo}" = test ]; then without_services install "${missing[@]}"; else install "${missing[@]}"; fi
+fi
 
 # The lab's igb devices need QEMU 8. Debian 12 has a newer one in backports, on the mirror that this machine uses already.
 backports=bookworm-backports

@@ -85,6 +85,7 @@ class HostItem(Refusals, Look):
     versions: VersionsItem
     helper_due: bool
     pools: list[str]
+    stalled_pools: list[str]
     networks: list[str]
     bridges: list[str]
     fabric: dict[str, Any] | None
@@ -130,6 +131,7 @@ def host_item(
         "versions": to_plain(facts.versions) if facts else {},
         "helper_due": helper not in {"", VERSION},
         "pools": [pool.name for pool in facts.pools] if facts else [],
+        "stalled_pools": list(facts.stalled_pools) if facts else [],
         "networks": list(facts.networks) if facts else [],
         "bridges": list(facts.bridges) if facts else [],
         "fabric": to_plain(facts.fabric) if facts else None,

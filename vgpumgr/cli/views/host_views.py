@@ -60,6 +60,7 @@ def host_text(item: HostItem) -> str:
             ("GPUs", f"{item['gpu_count']} ({', '.join(item['models'])})"),
             *(("NVSwitch partition", _partition_text(each)) for each in _partitions(item)),
             ("Storage pools", ", ".join(item["pools"])),
+            ("Stalled pools", ", ".join(item["stalled_pools"])),
             ("Networks", ", ".join(item["networks"])),
             ("Bridges", ", ".join(item["bridges"])),
             ("Migration", item["migration"] and migration_text(item["migration"])),

@@ -183,8 +183,8 @@ class HostSupply:
     ``pools`` are the free bytes of its storage pools, ``pool_sizes`` all that they have, where
     that is known; ``raw_pools`` hold raw volumes and no files, and ``stalled_pools`` do not answer.
     ``filters`` are libvirt's network filters, ``features`` what machines can have. ``images`` are
-    those that the fleet keeps, and bare volumes that were looked for: by the name of their volumes
-    the storage pools here that have a copy. ``vcpus`` and ``memory_mib`` are what it offers when
+    images of the fleet, and bare volumes that were looked for: by the name of their volumes the
+    storage pools here that have a copy. ``vcpus`` and ``memory_mib`` are what it offers when
     nothing is on it; 0 where not known.
     """
 

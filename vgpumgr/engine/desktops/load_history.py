@@ -40,7 +40,7 @@ class GroupLoad:
     used: int = 0
 
     def mean(self, metric: LoadMetric) -> float | None:
-        """The mean of those that tell it; None where none does."""
+        """The mean of all that tell it; None where none does."""
         if metric is LoadMetric.SESSIONS:
             return self.used / len(self.members) if self.members else None
         told = self._told(metric)

@@ -43,13 +43,20 @@ class AnsweringStorage:
         """One volume, or None."""
         return self.answering(pool).look(pool, volume)
 
-    def create(self, pool: str, xml: str, *, copy_from: str | None = None) -> VolumeFacts:
-        """Create a volume."""
-        return self.answering(pool).create(pool, xml, copy_from=copy_from)
+    def create(
+        self, pool: str, xml: str, *, copy_from: str | None = None, from_pool: str = ""
+    ) -> VolumeFacts:
+        """Create a volume; what it is copied from must answer, too."""
+        self.answering(from_pool or pool)
+        return self.answering(pool).create(pool, xml, copy_from=copy_from, from_pool=from_pool)
 
     def upload(self, pool: str, volume: str, data: bytes) -> None:
         """Write into a volume."""
         self.answering(pool).upload(pool, volume, data)
+
+    def read(self, pool: str, volume: str, most_bytes: int) -> bytes:
+        """Read a volume's file."""
+        return self.answering(pool).read(pool, volume, most_bytes)
 
     def volumes(self, pool: str) -> tuple[VolumeFacts, ...]:
         """Every volume of a pool."""

@@ -15,6 +15,7 @@ from vgpumgr.model.desktop import (
     PoolView,
     Rollout,
 )
+from vgpumgr.model.load_scale import LoadWindow
 from vgpumgr.model.pool import Entitlement, Naming, PoolKind, PoolSpec, Size
 from vgpumgr.model.vm import GpuRequest, VmSpec
 
@@ -67,6 +68,7 @@ class World:
     rollout: Rollout | None = None
     draining: dict[str, float | None] = field(default_factory=dict)
     closing: bool = False
+    load: LoadWindow | None = None
 
     def view(self) -> PoolView:
         held = sum(each.state.holds_place and bool(each.host) for each in self.desktops.values())
@@ -79,6 +81,7 @@ class World:
             rollout=self.rollout,
             draining=dict(self.draining),
             closing=self.closing,
+            load=self.load,
         )
 
     def carry_out(self, action: PoolAction) -> Desktop | None:

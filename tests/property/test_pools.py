@@ -19,6 +19,7 @@ from vgpumgr.model.desktop import (
     Rollout,
     RolloutPhase,
 )
+from vgpumgr.model.load_scale import LoadWindow
 from vgpumgr.model.pool import PoolKind, PoolSpec, ScaleIn, Size, Timeouts, UpdatePolicy, UpdateWhen
 
 USERS = ("ann", "bob", "cid", "dan", "eve")
@@ -57,6 +58,7 @@ EVENTS = (
     "drain",
     "shrink",
     "close",
+    "load",
     "wait",
 )
 
@@ -74,6 +76,9 @@ def happen(world: World, event: str, pick: int) -> None:
             world.draining = {} if world.draining else {"h1": world.now + 60}
         case "shrink":
             world.spec = replace(world.spec, size=Size(min=0, spare=pick % 3, max=pick % 9 + 2))
+        case "load":
+            windows = (None, LoadWindow(), LoadWindow(most=pick % 9, silent=pick % 2))
+            world.load = (*windows, LoadWindow(least=pick % 12, most=12))[pick % 4]
         case "close":
             world.closing = not world.closing
         case "wait":

@@ -40,7 +40,7 @@ class GroupLoad:
     used: int = 0
 
     def mean(self, metric: LoadMetric) -> float | None:
-        """The mean of all that tell it; None where none does."""
+        """The mean over the members with such a figure; None without any."""
         if metric is LoadMetric.SESSIONS:
             return self.used / len(self.members) if self.members else None
         told = self._told(metric)

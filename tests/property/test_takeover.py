@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -54,6 +54,7 @@ def read(kind: str, text: str) -> None:
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
+@example("<\U00018d09")
 @given(st.text(max_size=400))
 def test_any_text(text: str) -> None:
     for kind in takeover.SOURCES:

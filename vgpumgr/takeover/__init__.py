@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from vgpumgr.takeover import libvirt_domain, ovf_system, proxmox_guest
 from vgpumgr.takeover.guest_description import GuestDescription, Unreadable
-from vgpumgr.takeover.source_keys import Fate, SourceFinding
+from vgpumgr.takeover.source_keys import Fate, SourceFinding, escaped
 from vgpumgr.takeover.taken_vm import FleetVm, TakenDisk, TakenVm, short_name, taken_vms
 from vgpumgr.takeover.takeover_choices import TakeoverChoices
 
@@ -62,4 +62,6 @@ def _described(
     try:
         return reader(name, text, choices)
     except Unreadable as error:
-        return GuestDescription(source=name, title=short_name(name), problems=(str(error),))
+        return GuestDescription(
+            source=name, title=short_name(name), problems=(escaped(str(error)),)
+        )

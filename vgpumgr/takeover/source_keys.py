@@ -87,9 +87,14 @@ class SourceKeys:
             self._found.setdefault(key, SourceFinding(shown(key), fate, text))
 
 
+def escaped(text: str) -> str:
+    """A text that may be printed: what cannot be is written out."""
+    return text if text.isprintable() else ascii(text)[1:-1]
+
+
 def shown(value: str) -> str:
     """A word of the source as it may be printed: escaped where it needs that, and cut."""
-    text = value if value.isprintable() else ascii(value)[1:-1]
+    text = escaped(value)
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
 
 

@@ -12,9 +12,10 @@ from tests.simworld import SimWorld, host, vm
 from vgpumgr import domainxml
 from vgpumgr.engine.drift.drift_survey import survey
 from vgpumgr.engine.images.image_copies import obstacle
-from vgpumgr.model.domain import DiskType
+from vgpumgr.engine.storage.storage_drivers import create_volume
+from vgpumgr.model.domain import DiskType, VolumePlan
 from vgpumgr.model.errors import Conflict, NoPlacement
-from vgpumgr.model.vm import CloudInit, DiskSpec
+from vgpumgr.model.vm import CloudInit, DiskMode, DiskSpec
 
 POOLS = {
     "pools": ("default", "ceph", "fast"),
@@ -92,7 +93,27 @@ def test_files_are_refused_where_volumes_are_raw(world: SimWorld, pool: str) -> 
 
 
 def test_an_image_is_a_volume_of_the_pool(world: SimWorld) -> None:
-    missing = replace(CEPH, image="golden", image_format="raw", mode=type(CEPH.mode).OVERLAY)
+    missing = replace(CEPH, image="golden", image_format="raw", mode=DiskMode.OVERLAY)
     with pytest.raises(Exception, match="disk image golden is not in pool ceph"):
         world.engine.apply([vm("a", disks=(missing,))])
     assert world.ledger.vms() == ()
+
+
+@pytest.mark.parametrize("pool", ["ceph", "fast"])
+def test_a_volume_of_another_pool_is_not_copied_into_one_that_clones(
+    world: SimWorld, pool: str
+) -> None:
+    plan = VolumePlan(
+        pool=pool,
+        name="x",
+        capacity_bytes=1,
+        format="raw",
+        mode=DiskMode.COPY,
+        source="y",
+        source_pool="default",
+    )
+    facts = world.ledger.host("h1").facts
+    assert facts is not None
+    with pytest.raises(Conflict, match=f"no disk in storage pool {pool} is made from default/y"):
+        create_volume(plan, facts)
+    assert create_volume(replace(plan, source_pool=""), facts).summary == f"create volume {pool}/x"

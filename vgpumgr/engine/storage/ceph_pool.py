@@ -14,7 +14,7 @@ from vgpumgr.engine.steps.ceph_steps import CloneImage, FlattenImage
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.engine.steps.volume_steps import CreateVolume, GrowVolume
 from vgpumgr.engine.storage.storage_driver import Ability, PlacedDisk, VolumeName
-from vgpumgr.engine.storage.thin_volumes import CLONING, ThinVolumes
+from vgpumgr.engine.storage.thin_volumes import CLONING, ThinVolumes, refuse_other_pool
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.host import StoragePool
 from vgpumgr.model.vm import DiskMode, VmRecord
@@ -28,6 +28,7 @@ class CephPool(ThinVolumes):
 
     def create(self, plan: VolumePlan, pool: StoragePool) -> Step:
         """libvirt clones for either mode; a copy is to stand alone."""
+        refuse_other_pool(plan, pool)
         if plan.source is None:
             return CreateVolume(plan=plan)
         return CloneImage(plan=plan, alone=plan.mode == DiskMode.COPY)

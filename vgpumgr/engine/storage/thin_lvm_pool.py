@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.engine.steps.thin_lvm_steps import CreateThinVolume, GrowThinVolume
 from vgpumgr.engine.storage.storage_driver import Ability, PlacedDisk, VolumeName
-from vgpumgr.engine.storage.thin_volumes import CLONING, ThinVolumes
+from vgpumgr.engine.storage.thin_volumes import CLONING, ThinVolumes, refuse_other_pool
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.host import StoragePool
 from vgpumgr.model.vm import VmRecord
@@ -26,6 +26,7 @@ class ThinLvmPool(ThinVolumes):
 
     def create(self, plan: VolumePlan, pool: StoragePool) -> Step:
         """A copy and an overlay are the same there: a thin snapshot."""
+        refuse_other_pool(plan, pool)
         return CreateThinVolume(plan=plan, group=pool.source.name)
 
     def grow(self, volume: VolumeName, capacity_bytes: int, pool: StoragePool) -> Step:

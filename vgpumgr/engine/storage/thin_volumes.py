@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from vgpumgr.engine.storage.storage_driver import Ability, FrozenDisk, PlacedDisk
 from vgpumgr.model.domain import VolumePlan
+from vgpumgr.model.errors import Conflict
+from vgpumgr.model.host import StoragePool
 from vgpumgr.model.vm import DiskMode
 
 RAW = "raw"
@@ -46,6 +48,16 @@ class ThinVolumes:
             source=source,
             source_path=kept.path,
             source_format=RAW,
+        )
+
+
+def refuse_other_pool(plan: VolumePlan, pool: StoragePool) -> None:
+    """Conflict where the data is in another pool: a clone lies where its source does."""
+    if plan.source_pool not in {"", pool.name}:
+        raise Conflict(
+            f"no disk in storage pool {pool.name} is made from {plan.source_pool}/{plan.source}",
+            why=f"{pool.name} is of kind {pool.kind}, which clones volumes of its own alone",
+            next="a disk in a pool of files, or an image that lies in the same pool",
         )
 
 

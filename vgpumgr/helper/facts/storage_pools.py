@@ -51,7 +51,9 @@ _TIMED_OUT = 124
 
 
 def pool_names(system: System) -> list[str]:
-    """The pools that libvirt's files define, by name."""
+    """The pools that libvirt's files define, by name; none without root, who alone reads these."""
+    if not system.root():
+        return []
     found = (pool.findtext("name") or "" for pool in definitions(system))
     return sorted({name for name in found if name})
 
@@ -60,8 +62,10 @@ def stalled(system: System) -> list[str]:
     """The names of the pools in folders whose server does not answer.
 
     Whatever looks at such a folder hangs, and libvirt, once it has looked, with all that lists its
-    pools. Each is asked by a program that is cut.
+    pools. Each is asked by a program that is cut. None without root, as above.
     """
+    if not system.root():
+        return []
     mounts = _mounts(sysfs.optional_text(system, _MOUNTS) or "")
     found = {}
     for pool in definitions(system):

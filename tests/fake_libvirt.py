@@ -148,7 +148,22 @@ class FakeDomains:
     def cancel_pull(self, name: str, disk: str) -> None:
         self.host.call("cancel_pull", self._named(name), disk, effect=lambda: None)
 
-    def begin_backup(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
+    def checkpoints(self, name: str) -> frozenset[str]:
+        self.host.call("checkpoints", self._named(name), effect=lambda: None)
+        return frozenset()
+
+    def forget_checkpoint(self, name: str, checkpoint: str) -> None:
+        self.host.call("forget_checkpoint", self._named(name), checkpoint, effect=lambda: None)
+
+    def begin_backup(
+        self,
+        name: str,
+        files: Mapping[str, str],
+        *,
+        freeze: bool,
+        checkpoint: str = "",
+        since: str = "",
+    ) -> None:
         name = self._named(name)
         effect = partial(self._back_up, name, files)
         self.host.call("begin_backup", name, dict(files), freeze, effect=effect)

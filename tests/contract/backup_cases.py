@@ -22,7 +22,7 @@ from vgpumgr.engine.steps.backup_manifest import read_manifest, write_manifest
 from vgpumgr.engine.use_cases import Engine
 from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.domain import VolumePlan
-from vgpumgr.model.errors import Conflict, NotFound, VgpumgrError
+from vgpumgr.model.errors import Conflict, HostRefused, NotFound, VgpumgrError
 from vgpumgr.model.operation import FINAL_TASKS
 from vgpumgr.model.snapshot import DiskMoment
 from vgpumgr.model.vm import DiskSpec, VmSpec
@@ -265,6 +265,80 @@ def what_is_due_is_backed_up_and_what_is_old_is_deleted(bench: DiskBench) -> Non
 
 
 @CASES.case()
+def what_was_written_since_is_laid_over_the_backup_before(bench: DiskBench) -> None:
+    bench.ledger.set_backup_target(replace(TARGET, full_every=3))
+    bench.make(*bench.two)
+    made = []
+    for value in range(1, 5):
+        bench.write(value)
+        made.append(taken(bench))
+    remembers = bench.pool.layered
+    parents = ["", made[0].id, made[1].id, ""] if remembers else [""] * 4
+    assert [each.parent for each in made] == parents
+    assert len(bench.host.domains.checkpoints("a")) == int(remembers)
+    found = [bench.host.storage.look(BACKUPS, each.volume("vda")) for each in made]
+    assert [each is not None and bool(each.backing_path) for each in found] == list(
+        map(bool, parents)
+    )
+    for value, each in enumerate(made, 1):
+        restore(bench, each, f"b{value}")
+        bench.stop(f"b{value}")
+        assert bench.read(f"b{value}") == [value, value]
+        assert bench.engine.verify_backup(each).fault == ""
+    if remembers:
+        with pytest.raises(Conflict, match="is needed"):
+            bench.engine.delete_backup(made[1])
+        bench.host.storage.delete(BACKUPS, made[0].volume("vdb"))
+        assert f"laid over {made[0].id[:8]}" in bench.engine.verify_backup(made[1]).fault
+    for each in reversed(made):
+        bench.engine.delete_backup(each).raise_for_failure()
+    assert bench.nothing_is_left()
+
+
+@CASES.case()
+def a_chain_goes_over_snapshots_and_starts_and_ends_where_the_vm_was_off(bench: DiskBench) -> None:
+    bench.ledger.set_backup_target(replace(TARGET, full_every=9))
+    bench.make(*bench.two)
+    bench.write(1)
+    first, second = taken(bench), taken(bench)
+    if not bench.pool.layered:
+        return
+    assert second.parent == first.id
+    bench.engine.take_snapshot("a", "s1").raise_for_failure()
+    bench.write(2)
+    made = [_taken_at_last(bench)]
+    bench.engine.stop_vms(["a"], force=True, timeout_s=20.0).raise_for_failure()
+    bench.start()
+    bench.write(3)
+    made.append(_taken_at_last(bench))
+    bench.stop()
+    off_ = taken(bench)
+    bench.start()
+    on = taken(bench)
+    assert all(each.parent for each in made) and off_.parent == on.parent == ""
+    bench.stop()
+    bench.engine.revert("a", "s1").raise_for_failure()
+    bench.start()
+    reverted = _taken_at_last(bench)
+    assert reverted.parent == ""
+    every = (*made, off_, on, reverted)
+    for value, each in zip((2, 3, 3, 3, 1), every, strict=True):
+        restore(bench, each, "b")
+        bench.stop("b")
+        assert bench.read("b") == [value, value]
+        bench.engine.delete(["b"], keep_disks=False, force=True).raise_for_failure()
+
+
+def _taken_at_last(bench: DiskBench) -> VmBackup:
+    """At once, or as a full one after the host has said that it does not remember."""
+    try:
+        return taken(bench)
+    except HostRefused as error:
+        assert "is not known" in error.message
+        return taken(bench)
+
+
+@CASES.case()
 def backups_that_the_ledger_lost_are_found(bench: DiskBench) -> None:
     ready(bench)
     made = taken(bench)
@@ -292,6 +366,26 @@ def a_backup_is_killed_at_each_write(bench: DiskBench) -> None:
                 bench.clear()
                 if not died:
                     break
+
+
+@KILLS.case()
+def a_backup_of_what_was_written_since_is_killed_at_each_write(bench: DiskBench) -> None:
+    for after in (True, False):
+        for point in count(1):
+            ready(bench, running=True)
+            bench.ledger.set_backup_target(replace(TARGET, full_every=9))
+            taken(bench)
+            bench.write(2)
+            died = bench.killed(lambda engine: engine.back_up("a")[0], point, after=after)
+            _ended(bench)
+            bench.write(3)
+            made = _taken_at_last(bench)
+            restore(bench, made, "b")
+            bench.stop("b")
+            assert bench.read("b") == [3, 3]
+            bench.clear()
+            if not died:
+                break
 
 
 @KILLS.case()

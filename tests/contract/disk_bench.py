@@ -163,7 +163,7 @@ class DiskBench:
 
     def forget_backups(self) -> None:
         """Delete every backup, and see that nothing of them is left."""
-        for each in self.ledger.vm_backups():
+        for each in reversed(self.ledger.vm_backups()):
             self.engine.delete_backup(each).raise_for_failure()
         assert self.backed_up() == set()
 

@@ -130,11 +130,12 @@ def reseat(name: str) -> Command:
     return command
 
 
-def back_up(name: str, *, freeze: bool | None = None) -> Command:
-    """``vgpumgr backup create``, where there is none yet."""
+def back_up(name: str, *, freeze: bool | None = None, there: int = 0) -> Command:
+    """``vgpumgr backup create``, where there are no more than these yet."""
 
     def command(app: App) -> None:
-        if not any(each.state is BackupState.THERE for each in app.ledger.vm_backups()):
+        known = [each for each in app.ledger.vm_backups() if each.state is BackupState.THERE]
+        if len(known) <= there:
             app.engine.back_up(name, freeze=freeze)[0].raise_for_failure()
 
     return command

@@ -54,13 +54,13 @@ def test_without_rules_all_are_kept() -> None:
     assert expired([backup(NOON), backup(NOON + 1)], KEEP_ALL) == ()
 
 
-def test_the_newest_are_kept_and_the_oldest_go_first() -> None:
+def test_the_newest_are_kept_and_of_the_others_the_newest_goes_first() -> None:
     made = [backup(NOON + n) for n in range(5)]
     assert kept(made, last=2) == [NOON + 3, NOON + 4]
     assert [each.created_at for each in expired(made, RetentionRules(last=2))] == [
-        NOON,
-        NOON + 1,
         NOON + 2,
+        NOON + 1,
+        NOON,
     ]
 
 
@@ -72,6 +72,16 @@ def test_the_newest_of_each_day_and_week_is_kept() -> None:
     # Wednesday is the newest of its week, Sunday 18:00 of the one before.
     assert weeks == [NOON - 66 * HOUR, NOON]
     assert kept(made, last=1, daily=2, weekly=2) == [NOON - 66 * HOUR, NOON - 18 * HOUR, NOON]
+
+
+def test_what_a_kept_one_is_laid_over_stays() -> None:
+    first = backup(NOON)
+    second = backup(NOON + 1, parent=first.id)
+    made = [backup(NOON - 1), first, second, backup(NOON + 2), backup(NOON + 3)]
+    third = backup(NOON + 4, parent=second.id, scheduled=False)
+    assert kept(made, last=1) == [NOON + 3]
+    assert kept([*made, third], last=1) == [NOON, NOON + 1, NOON + 3, NOON + 4]
+    assert kept([first, second], last=1) == [NOON, NOON + 1]
 
 
 def test_days_without_a_backup_do_not_count() -> None:

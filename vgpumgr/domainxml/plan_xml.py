@@ -194,7 +194,8 @@ _FORMATS = {"raw", "qcow2"}
 
 
 def volume(plan: VolumePlan) -> str:
-    """The volume's XML, thinly provisioned; an overlay names its backing file *and* its format.
+    """The volume's XML, thinly provisioned; an overlay names its backing file *and* its format. A
+    qcow2 file is of version 3, in which QEMU may keep what was written since a backup.
 
     Raises ValueError for an unknown format, an overlay that is not qcow2 or has no source.
     """
@@ -204,6 +205,8 @@ def volume(plan: VolumePlan) -> str:
     tree.set("name", plan.name)
     tree.set("capacity", plan.capacity_bytes)
     tree.set("target/format/@type", plan.format)
+    if plan.format != "qcow2":
+        tree.drop("target/compat")
     if plan.mode != "overlay":
         tree.drop("backingStore")
         return tree.text()

@@ -19,6 +19,7 @@ from vgpumgr.model.host import HostFacts
 from vgpumgr.model.vm import NAME
 from vgpumgr.model.vm_backup import (
     LEAST_EVERY_S,
+    MOST_CHAIN,
     MOST_EVERY_S,
     MOST_KEPT,
     BackupState,
@@ -50,6 +51,7 @@ class TargetItem(TypedDict):
     every_s: float | None
     keep: KeepItem
     freeze: bool
+    full_every: int
     set_at: Time
     set_by: str
     backups: int
@@ -65,6 +67,7 @@ def target_item(target: BackupTarget, backups: int) -> TargetItem:
         "every_s": target.every_s,
         "keep": {"last": keep.last, "daily": keep.daily, "weekly": keep.weekly},
         "freeze": target.freeze,
+        "full_every": target.full_every,
         "set_at": target.set_at,
         "set_by": target.set_by,
         "backups": backups,
@@ -86,7 +89,8 @@ class SetTarget:
     """A target, new or in the place of the one of that name: its storage ``pool``; ``vms`` are
     patterns of VMs' names (``web-*``) that are backed up ``every_s`` seconds, and ``last``,
     ``daily`` and ``weekly`` say which of these backups are kept (all 0: every one). ``freeze``:
-    guests with an agent have whole file systems at that moment.
+    guests with an agent have whole file systems at that moment. Each ``full_every``-th backup of a
+    VM is a full one; the others hold what was written since, where QEMU can tell.
     """
 
     name: TargetName
@@ -97,6 +101,7 @@ class SetTarget:
     daily: Kept = 0
     weekly: Kept = 0
     freeze: bool = False
+    full_every: Annotated[int, ParameterLimits(ge=1, le=MOST_CHAIN)] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +129,7 @@ def set_target(context: CallContext, asked: SetTarget) -> Result[TargetItem]:
             every_s=asked.every_s,
             keep=RetentionRules(last=asked.last, daily=asked.daily, weekly=asked.weekly),
             freeze=asked.freeze,
+            full_every=asked.full_every,
         )
     )
     found = next(each for each in ledger.backup_targets() if each.name == asked.name)

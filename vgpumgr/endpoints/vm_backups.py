@@ -29,7 +29,8 @@ BackupId = Annotated[str, ParameterLimits(min_length=1, max_length=64)]
 class BackupItem(TypedDict):
     """A backup of a VM. ``state`` is making, there or leaving, ``moment`` off, frozen or running.
     ``fault`` is what its last verification found wrong, empty for nothing; ``verified_at`` is null
-    where there was none. ``deleted``: its VM is there no more.
+    where there was none. ``deleted``: its VM is there no more. ``parent`` is the id of the backup
+    that it is laid over, empty for a full one.
     """
 
     name: str
@@ -45,6 +46,7 @@ class BackupItem(TypedDict):
     moment: str
     state: str
     scheduled: bool
+    parent: str
     verified_at: Time | None
     fault: str
 
@@ -65,6 +67,7 @@ def backup_item(backup: VmBackup, alive: frozenset[str]) -> BackupItem:
         "moment": str(backup.moment),
         "state": str(backup.state),
         "scheduled": backup.scheduled,
+        "parent": backup.parent,
         "verified_at": backup.verified_at or None,
         "fault": backup.fault,
     }

@@ -159,12 +159,28 @@ class Domains(Protocol):
     def cancel_pull(self, name: str, disk: str) -> None:
         """End it: the disk reads as before. None under way is no error."""
 
-    def begin_backup(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
+    def begin_backup(
+        self,
+        name: str,
+        files: Mapping[str, str],
+        *,
+        freeze: bool,
+        checkpoint: str = "",
+        since: str = "",
+    ) -> None:
         """Begin to copy what a running domain's disks hold at this moment, by their targets
         (``vda``), into empty qcow2 files that are there, of the same size. The guest goes on; with
-        ``freeze`` its agent sees to it that its file systems are whole at that moment. HostRefused:
-        it is off, no agent answers, or it knows no such job; nothing is begun then.
+        ``freeze`` its agent sees to it that its file systems are whole at that moment. What is
+        written after it is remembered as ``checkpoint``, where that is given; with ``since``, an
+        earlier one, only what was written after that is copied. HostRefused: it is off, no agent
+        answers, or it knows no such job; nothing is begun then.
         """
+
+    def checkpoints(self, name: str) -> frozenset[str]:
+        """The moments of earlier backups since which a domain remembers what is written."""
+
+    def forget_checkpoint(self, name: str, checkpoint: str) -> None:
+        """Remember that no longer; none of that name, or a domain that is off, is no error."""
 
     def backup_progress(self, name: str) -> MoveProgress | None:
         """How far the copy is; None when it has ended and is whole. HostRefused: it failed, or

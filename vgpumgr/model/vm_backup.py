@@ -17,6 +17,9 @@ MOST_TARGETS = 100
 MOST_KEPT = 10_000
 """The most backups of a VM that one rule keeps."""
 
+MOST_CHAIN = 64
+"""The most backups that are laid over each other: a restored disk is read through all of them."""
+
 LEAST_EVERY_S, MOST_EVERY_S = 60.0, 366 * 86_400.0
 """How often a VM may be backed up by itself, in seconds."""
 
@@ -55,7 +58,9 @@ KEEP_ALL = RetentionRules()
 class BackupTarget:
     """Where backups go: the storage pool of that name on the hosts of the VMs. VMs whose names
     match one of ``vms`` (shell patterns; empty: none) are backed up ``every_s`` seconds; with
-    ``freeze`` guests that have an agent are frozen for that moment. ``set_at`` is in Unix seconds.
+    ``freeze`` guests that have an agent are frozen for that moment. Each ``full_every``-th of a VM
+    is a full one, and the others hold what was written since the one before, where QEMU can tell.
+    ``set_at`` is in Unix seconds.
     """
 
     name: str
@@ -64,6 +69,7 @@ class BackupTarget:
     every_s: float | None = None
     keep: RetentionRules = KEEP_ALL
     freeze: bool = False
+    full_every: int = 1
     set_at: float = 0.0
     set_by: str = ""
 
@@ -78,7 +84,8 @@ class VmBackup:
 
     ``scheduled``: `serve` made it, and retention may delete it. ``verified_at`` is when its bytes
     were compared with its manifest last (Unix seconds, 0: never); ``fault`` what was wrong with it
-    then, empty for nothing. ``task`` is the one that makes it, or deletes it.
+    then, empty for nothing. ``task`` is the one that makes it, or deletes it. ``parent`` is the
+    backup (its id) that it is laid over, empty for a full one.
     """
 
     id: str
@@ -95,6 +102,12 @@ class VmBackup:
     verified_at: float = 0.0
     fault: str = ""
     task: str = ""
+    parent: str = ""
+
+    @property
+    def checkpoint(self) -> str:
+        """What libvirt calls the moment, from which on it remembers what is written."""
+        return f"{checkpoints_of(self.target)}{self.id[:8]}"
 
     @property
     def prefix(self) -> str:
@@ -109,6 +122,19 @@ class VmBackup:
     def volume(self, guest_name: str) -> str:
         """The volume of a disk (``vda``)."""
         return f"{self.prefix}-{guest_name}.qcow2"
+
+
+def checkpoints_of(target: str) -> str:
+    """What the names of a VM's checkpoints for that target begin with."""
+    return f"vgpumgr-{target}-"
+
+
+def chain_of(backup: VmBackup, backups: Iterable[VmBackup]) -> tuple[VmBackup, ...]:
+    """The backup, the one that it is laid over, and so on, as far as they are known."""
+    known, found = {each.id: each for each in backups}, [backup]
+    while (below := known.get(found[-1].parent)) is not None and below not in found:
+        found.append(below)
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +153,8 @@ class BackedUpDisk:
 class BackupManifest:
     """What is written next to the disks, last: all that the VM needs to be there again. ``fleet``
     is the id of the fleet that made it, ``document`` the VM as a file would ask for it,
-    ``instance_id`` the one by which cloud-init in its guest knows it.
+    ``instance_id`` the one by which cloud-init in its guest knows it. ``parent`` is the id of the
+    backup that it is laid over.
     """
 
     version: int
@@ -140,20 +167,26 @@ class BackupManifest:
     instance_id: str
     document: Mapping[str, Any]
     disks: tuple[BackedUpDisk, ...]
+    parent: str = ""
 
 
 def expired(backups: Iterable[VmBackup], keep: RetentionRules) -> tuple[VmBackup, ...]:
-    """The scheduled backups of one VM on one target that the rules let go, the oldest first. The
-    newest without a known fault is never among them.
+    """The scheduled backups of one VM on one target that the rules let go, the newest first, as one
+    is laid over older ones. The newest without a known fault is never among them, nor what a kept
+    one is laid over.
     """
-    mine = [each for each in backups if each.scheduled and each.state is BackupState.THERE]
+    every = tuple(backups)
+    mine = [each for each in every if each.scheduled and each.state is BackupState.THERE]
     newest = sorted(mine, key=lambda each: each.created_at, reverse=True)
     if keep.keeps_all:
         return ()
     sound = [each for each in newest if not each.fault]
     kept = {each.id for each in (*newest[: keep.last], *sound[: max(1, keep.last)])}
     kept |= {*_of_spans(sound, "%Y-%j", keep.daily), *_of_spans(sound, "%G-%V", keep.weekly)}
-    return tuple(each for each in reversed(newest) if each.id not in kept)
+    others = {each.id for each in every if each not in mine}
+    above = [each for each in every if each.id in kept | others]
+    kept |= {below.id for each in above for below in chain_of(each, every)}
+    return tuple(each for each in newest if each.id not in kept)
 
 
 def _of_spans(newest: Iterable[VmBackup], span: str, most: int) -> Iterator[str]:

@@ -8,20 +8,32 @@ time. How the last one ended is known for as long as the domain runs and its dae
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import libvirt
 
-from vgpumgr.domainxml.backup_xml import backup_files, disk_backup
+from vgpumgr.domainxml.backup_xml import backup_files, checkpoint, disk_backup
 from vgpumgr.model.domain import MoveProgress
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.virt import disk_switch
+from vgpumgr.virt.libvirt_errors import broken, is_unsupported
 
 _BACKUP = libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP
 _KEPT = libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED | libvirt.VIR_DOMAIN_JOB_STATS_KEEP_COMPLETED
 
 
-def begin(domain: Any, files: Mapping[str, str], *, freeze: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """The checkpoint that is made with a backup, and the one since which it copies what was
+    written; empty for none.
+    """
+
+    made: str = ""
+    since: str = ""
+
+
+def begin(domain: Any, files: Mapping[str, str], marks: Checkpoints, *, freeze: bool) -> None:
     """Begin it; with ``freeze`` the guest's file systems are frozen for that moment alone.
 
     HostRefused when the domain is off.
@@ -30,22 +42,49 @@ def begin(domain: Any, files: Mapping[str, str], *, freeze: bool) -> None:
     if not domain.isActive():
         raise HostRefused(f"cannot {doing}", why="it is off")
     try:
-        xml = disk_backup(str(domain.XMLDesc(0)), files)
+        live = str(domain.XMLDesc(0))
+        xml = disk_backup(live, files, marks.since)
+        mark = checkpoint(live, files, marks.made) if marks.made else None
     except ValueError as error:
         raise HostRefused(f"cannot {doing}", why=str(error)) from error
     if not freeze:
-        _begin(domain, xml)
+        _begin(domain, xml, mark)
         return
     disk_switch.thaw(domain)  # a guest that is frozen already refuses to be frozen
     domain.fsFreeze()
     try:
-        _begin(domain, xml)
+        _begin(domain, xml, mark)
     finally:
         disk_switch.thaw(domain)
 
 
-def _begin(domain: Any, xml: str) -> None:
-    domain.backupBegin(xml, None, libvirt.VIR_DOMAIN_BACKUP_BEGIN_REUSE_EXTERNAL)
+def _begin(domain: Any, xml: str, mark: str | None) -> None:
+    domain.backupBegin(xml, mark, libvirt.VIR_DOMAIN_BACKUP_BEGIN_REUSE_EXTERNAL)
+
+
+def checkpoints(domain: Any) -> frozenset[str]:
+    """The names of a domain's checkpoints; none where its driver knows no such thing."""
+    try:
+        return frozenset(each.getName() for each in domain.listAllCheckpoints(0))
+    except libvirt.libvirtError as error:
+        if is_unsupported(error):
+            return frozenset()
+        raise
+
+
+def forget(domain: Any, name: str) -> None:
+    """Delete a checkpoint, with what QEMU remembers for it; libvirt's own record alone where the
+    disk's file has it no more. One that is off keeps what it has.
+    """
+    if not domain.isActive() or name not in checkpoints(domain):
+        return
+    found = domain.checkpointLookupByName(name, 0)
+    try:
+        found.delete(0)
+    except libvirt.libvirtError:
+        if broken(domain.connect()):
+            raise
+        found.delete(libvirt.VIR_DOMAIN_CHECKPOINT_DELETE_METADATA_ONLY)
 
 
 def progress(domain: Any) -> MoveProgress | None:

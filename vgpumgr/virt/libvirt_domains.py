@@ -290,10 +290,29 @@ class LibvirtDomains:
         with self._acting("leave a disk as it is of", name) as domain:
             disk_switch.cancel_pull(domain, disk)
 
-    def begin_backup(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
+    def begin_backup(
+        self,
+        name: str,
+        files: Mapping[str, str],
+        *,
+        freeze: bool,
+        checkpoint: str = "",
+        since: str = "",
+    ) -> None:
         """Begin to copy a running domain's disks: see ``disk_backup``."""
         with self._acting("back up the disks of", name) as domain:
-            disk_backup.begin(domain, files, freeze=freeze)
+            marks = disk_backup.Checkpoints(checkpoint, since)
+            disk_backup.begin(domain, files, marks, freeze=freeze)
+
+    def checkpoints(self, name: str) -> frozenset[str]:
+        """Since when it remembers what is written."""
+        with calling(self._connection, f"look at the checkpoints of domain {name}"):
+            return disk_backup.checkpoints(require(self._connection, name))
+
+    def forget_checkpoint(self, name: str, checkpoint: str) -> None:
+        """Remember that no longer; none is no error."""
+        with self._acting("forget a checkpoint of", name) as domain:
+            disk_backup.forget(domain, checkpoint)
 
     def backup_progress(self, name: str) -> MoveProgress | None:
         """How far that is; None when it has ended well."""

@@ -36,6 +36,10 @@ def _due(place: Place) -> None:
     place.app.writable_ledger.set_backup_target(_SCHEDULE)
 
 
+def _chained(place: Place) -> None:
+    place.app.writable_ledger.set_backup_target(replace(_TARGET, full_every=3))
+
+
 def _lost(place: Place) -> None:
     place.app.writable_ledger.backup_lost(place.app.ledger.vm_backups()[0].id)
 
@@ -67,6 +71,8 @@ def _scenarios() -> Iterator[Scenario]:
     yield _scenario("backup", "off", take, _off)
     yield _scenario("backup", "running", take)
     yield _scenario("backup", "frozen", commands.back_up("desk", freeze=True))
+    since = commands.back_up("desk", there=1)
+    yield _scenario("backup", "since another", since, _chained, _taken)
     yield _scenario("backup", "refused running", take, _refusing("domains.begin_backup"))
     yield _scenario("backup", "refused off", take, _off, _refusing("storage.create"))
     yield _scenario("delete backup", "there", drop, _taken)

@@ -53,7 +53,7 @@ PLAIN = {
     "ticket": "id vm_id vm user machine key address answer code why next tenant digest login",
     "unit": "gpu_id kind allocation_id",
     "vm": "id name host definition tenant",
-    "vm_backup": "id vm_id vm tenant target pool host fault task",
+    "vm_backup": "id vm_id vm tenant target pool host fault task parent",
     "webhook": "id name tenant url why created_by",
 }
 KEYS = {"id", "seq", "number", "slot", "leaf", "size"}

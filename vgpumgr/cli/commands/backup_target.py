@@ -25,7 +25,7 @@ from vgpumgr.endpoints import backup_targets
 from vgpumgr.endpoints.shapes import Nothing
 from vgpumgr.model.formats import counted
 from vgpumgr.model.vm import duration_text
-from vgpumgr.model.vm_backup import MOST_KEPT
+from vgpumgr.model.vm_backup import MOST_CHAIN, MOST_KEPT
 
 Item = Mapping[str, Any]
 _KEPT = click.IntRange(0, MOST_KEPT)
@@ -50,6 +50,7 @@ COLUMNS = (
     Column("VMS", lambda item: ", ".join(item["vms"]) or "-"),
     Column("KEEP", keep_text),
     Column("BACKUPS", "backups"),
+    Column("FULL", lambda item: f"1 in {item['full_every']}", wide=True),
     Column("FREEZE", lambda item: "yes" if item["freeze"] else "", wide=True),
     Column("SET", lambda item: age(item["set_at"]), wide=True),
     Column("BY", "set_by", wide=True),
@@ -75,6 +76,13 @@ def target() -> None:
 @click.option("--last", type=_KEPT, default=0, help="How many of the newest of a VM to keep.")
 @click.option("--daily", type=_KEPT, default=0, help="And the newest of how many days.")
 @click.option("--weekly", type=_KEPT, default=0, help="And the newest of how many weeks.")
+@click.option(
+    "--full-every",
+    type=click.IntRange(1, MOST_CHAIN),
+    default=1,
+    metavar="N",
+    help="Each N-th of a VM is full; the others hold what was written since. [default: all]",
+)
 @click.option("--freeze", is_flag=True, help="Have guests with an agent freeze their file systems.")
 @output_option
 @pass_context

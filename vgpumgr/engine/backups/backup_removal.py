@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from vgpumgr.engine.backups.backup_places import hosts_of
@@ -27,6 +28,7 @@ def delete(context: EngineContext, backup: VmBackup) -> Outcome:
         if now is None:
             return Outcome()
         refuse_used(now, context.ledger.vms())
+        _refuse_needed(now, context.ledger.vm_backups())
         host, volumes = _volumes(context, now)
         if not volumes:
             context.ledger.backup_lost(now.id)
@@ -68,6 +70,16 @@ def refuse_used(backup: VmBackup, vms: tuple[VmRecord, ...]) -> None:
             f"backup {backup.id[:8]} is in use",
             why=f"{', '.join(users)} is being restored from it",
             next="vgpumgr operation list --open",
+        )
+
+
+def _refuse_needed(backup: VmBackup, backups: Iterable[VmBackup]) -> None:
+    """InUse while another backup is laid over it."""
+    if over := [each.id[:8] for each in backups if each.parent == backup.id]:
+        raise InUse(
+            f"backup {backup.id[:8]} is needed",
+            why=f"{', '.join(over)} holds what was written since, and is laid over it",
+            next=f"vgpumgr backup delete {over[-1]}, then the same command",
         )
 
 

@@ -87,4 +87,5 @@ def _backup(host: str, target: BackupTarget, vm: str, manifest: BackupManifest) 
         created_at=manifest.created_at,
         moment=manifest.moment,
         state=BackupState.THERE,
+        parent=manifest.parent,
     )

@@ -34,9 +34,20 @@ def verify(context: EngineContext, backup: VmBackup) -> VerifiedBackup:
         fault = f"{error.message}: {error.why}"
         context.ledger.backup_verified(backup.id, fault)
         return VerifiedBackup(backup=backup, fault=fault)
-    fault = _fault(context, host, backup, manifest)
+    fault = _fault(context, host, backup, manifest) or _below(context, backup)
     context.ledger.backup_verified(backup.id, fault)
     return VerifiedBackup(backup=backup, host=host.name, disks=len(manifest.disks), fault=fault)
+
+
+def _below(context: EngineContext, backup: VmBackup) -> str:
+    """What is wrong with the backup that it is laid over, which is verified as well."""
+    if not backup.parent:
+        return ""
+    known = {each.id: each for each in context.ledger.vm_backups()}
+    if backup.parent not in known:
+        return f"backup {backup.parent[:8]}, which it is laid over, is gone"
+    found = verify(context, known[backup.parent])
+    return f"it is laid over {backup.parent[:8]}: {found.fault}" if found.fault else ""
 
 
 def _fault(context: EngineContext, host: Host, backup: VmBackup, manifest: BackupManifest) -> str:

@@ -13,7 +13,7 @@ from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import refuse_resting, until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.operation_records import OperationOpening
-from vgpumgr.engine.reservation.vm_volumes import attached
+from vgpumgr.engine.reservation.vm_volumes import AttachedVolume, attached
 from vgpumgr.engine.steps.backup_steps import BackUpDisks, SourceDisk
 from vgpumgr.model.domain import OFF, DiskType, DomainState
 from vgpumgr.model.errors import Conflict
@@ -22,15 +22,25 @@ from vgpumgr.model.operation import BACK_UP, Reservation
 from vgpumgr.model.ports import Host
 from vgpumgr.model.snapshot import DiskMoment
 from vgpumgr.model.vm import VmRecord
-from vgpumgr.model.vm_backup import BackupTarget, VmBackup
+from vgpumgr.model.vm_backup import (
+    BackupState,
+    BackupTarget,
+    VmBackup,
+    chain_of,
+    checkpoints_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedBackup:
-    """A VM that can be backed up now, and the moment its disks will be of."""
+    """A VM that can be backed up now, and the moment its disks will be of. ``parent`` is the backup
+    since which alone is copied; ``marks``: what is written from then on is remembered.
+    """
 
     vm: VmRecord
     moment: DiskMoment
+    parent: VmBackup | None = None
+    marks: bool = False
 
 
 def create(
@@ -67,7 +77,38 @@ def plan(
     moment = _moment(context.host(vm.host), vm, _frozen(vm, target, freeze))
     if moment is DiskMoment.OFF:
         _refuse_unread(vm, facts)
-    return PlannedBackup(vm, moment)
+        return PlannedBackup(vm, moment)
+    marks = target.full_every > 1 and all(_remembers(each, facts) for each in attached(vm))
+    parent = _parent(context, vm, target) if marks else None
+    return PlannedBackup(vm, moment, parent, marks)
+
+
+def _remembers(volume: AttachedVolume, facts: HostFacts) -> bool:
+    """Can QEMU write down in the disk's own file what changes?"""
+    kinds = {each.name: each.disk_type for each in facts.pools}
+    is_file = kinds.get(volume.pool) is DiskType.FILE and volume.format == "qcow2"
+    return volume.disk is None or is_file
+
+
+def _parent(context: EngineContext, vm: VmRecord, target: BackupTarget) -> VmBackup | None:
+    """The newest backup there, where its host remembers that moment, it is sound, and its chain is
+    not as long as it may be.
+    """
+    backups = context.ledger.vm_backups()
+    mine = [
+        each
+        for each in backups
+        if (each.vm_id, each.target) == (vm.id, target.name) and each.state is BackupState.THERE
+    ]
+    newest = max(mine, key=lambda each: each.created_at, default=None)
+    if newest is None or newest.host != vm.host:
+        return None
+    chain = chain_of(newest, backups)
+    whole = not chain[-1].parent and not any(each.fault for each in chain)
+    if not whole or len(chain) >= target.full_every:
+        return None
+    known = context.host(vm.host).domains.checkpoints(vm.name)
+    return newest if newest.checkpoint in known else None
 
 
 def _refuse_unread(vm: VmRecord, facts: HostFacts) -> None:
@@ -168,8 +209,9 @@ def reservation(
             created_at=opening.now,
             moment=each.moment,
             scheduled=scheduled,
+            parent=each.parent.id if each.parent else "",
         )
-        step = _step(vm, backup, view.fleet)
+        step = _step(each, backup, view.fleet)
         task = opening.task(operation, BACK_UP, [step], vm_id=vm.id, vm=vm.name, host=vm.host)
         made.append(replace(backup, task=task.id))
         tasks.append(task)
@@ -182,13 +224,15 @@ def reservation(
     )
 
 
-def _step(vm: VmRecord, backup: VmBackup, fleet: str) -> BackUpDisks:
+def _step(planned: PlannedBackup, backup: VmBackup, fleet: str) -> BackUpDisks:
+    vm, parent = planned.vm, planned.parent
     disks = tuple(
         SourceDisk(
             guest_name=each.guest_name,
             pool=each.pool,
             name=each.name,
             copy=backup.volume(each.guest_name),
+            below=parent.volume(each.guest_name) if parent else "",
         )
         for each in attached(vm)
         if each.disk is not None
@@ -202,4 +246,8 @@ def _step(vm: VmRecord, backup: VmBackup, fleet: str) -> BackUpDisks:
         manifest=backup.manifest,
         disks=disks,
         moment=backup.moment,
+        checkpoint=backup.checkpoint if planned.marks else "",
+        since=parent.checkpoint if parent else "",
+        parent=backup.parent,
+        forget=checkpoints_of(backup.target) if planned.marks else "",
     )

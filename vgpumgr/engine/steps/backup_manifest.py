@@ -62,6 +62,10 @@ def _sensible(manifest: BackupManifest) -> BackupManifest:
     ids = manifest.id, manifest.fleet, manifest.vm_id, manifest.instance_id
     if not all(isinstance(each, str) and re.fullmatch(_UUID, each) for each in ids):
         raise ValueError("an id in it is none")
+    if manifest.parent != "" and not (
+        isinstance(manifest.parent, str) and re.fullmatch(_UUID, manifest.parent)
+    ):
+        raise ValueError("its parent is none")
     if not isinstance(manifest.tenant, str) or not re.fullmatch(NAME, manifest.tenant):
         raise ValueError("its tenant is no name")
     if not 0 <= manifest.created_at < _LATEST:

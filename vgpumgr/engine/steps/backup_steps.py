@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 
 from vgpumgr import domainxml
 from vgpumgr.engine.steps.backup_manifest import ManifestDamaged, read_manifest, write_manifest
@@ -25,12 +27,15 @@ _FORMAT = "qcow2"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceDisk:
-    """A disk to copy: its volume, and the one on the target that gets its content."""
+    """A disk to copy: its volume, and the one on the target that gets its content. ``below`` is the
+    volume there that this one is laid over, empty for a full copy.
+    """
 
     guest_name: str
     pool: str
     name: str
     copy: str
+    below: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +44,9 @@ class BackUpDisks(Step):
 
     The manifest is what tells a whole backup from half of one: a cut attempt begins again,
     since what it copied is of another moment. A VM that is off is read by the host's
-    qemu-img, under QEMU's locks; one that runs is copied by its own QEMU.
+    qemu-img, under QEMU's locks; one that runs is copied by its own QEMU, which remembers from then
+    on what is written (``checkpoint``, empty: nothing). With ``since``, an earlier checkpoint, and
+    ``parent``, the backup of that moment, what was written after it is all that is copied.
     """
 
     backup: str
@@ -50,6 +57,10 @@ class BackUpDisks(Step):
     manifest: str
     disks: tuple[SourceDisk, ...]
     moment: DiskMoment
+    checkpoint: str = ""
+    since: str = ""
+    parent: str = ""
+    forget: str = ""
 
     @property
     def summary(self) -> str:
@@ -96,6 +107,16 @@ class BackUpDisks(Step):
                 f"{self.summary}: the manifest on {host.name} is not what was written",
                 next="the same command again",
             )
+        self._forget_earlier(host)
+
+    def _forget_earlier(self, host: Host) -> None:
+        """What is written is remembered since this backup alone; a refusal is met next time."""
+        ours = ours_of(host, self.name, self.vm_id) if self.forget else ""
+        if ours:
+            with suppress(HostRefused):
+                for each in host.domains.checkpoints(ours):
+                    if each.startswith(self.forget) and each != self.checkpoint:
+                        host.domains.forget_checkpoint(ours, each)
 
     def undo(self, host: Host) -> None:
         """No backup, and none of its volumes: the manifest goes first."""
@@ -103,6 +124,8 @@ class BackUpDisks(Step):
             host.domains.cancel_backup(ours, self._files(host))
             if self.moment is DiskMoment.FROZEN:
                 host.domains.thaw(ours)
+            if self.checkpoint:
+                host.domains.forget_checkpoint(ours, self.checkpoint)
         for volume in (self.manifest, *(each.copy for each in self.disks)):
             host.storage.delete(self.pool, volume)
 
@@ -139,12 +162,35 @@ class BackUpDisks(Step):
     def _push(self, host: Host, around: StepSurroundings) -> None:
         for each in self.disks:
             plan = self._plan(each, self._source(host, each))
+            if each.below:
+                plan = replace(plan, source_path=self._below(host, each))
             host.storage.create(self.pool, domainxml.volume(plan))
         ours, files = ours_of(host, self.name, self.vm_id), self._files(host)
         if not ours:
             raise HostRefused(f"{self.name} is not on {host.name}", why="its domain is gone")
-        host.domains.begin_backup(ours, files, freeze=self.moment is DiskMoment.FROZEN)
+        self._begin(host, ours, files)
         self._follow(host, ours, files, around)
+
+    def _begin(self, host: Host, domain: str, files: Mapping[str, str]) -> None:
+        """A disk that QEMU writes no list of changes into, as its file is of an old version, is
+        copied without one.
+        """
+        freeze, mark = self.moment is DiskMoment.FROZEN, self.checkpoint
+        begin = partial(host.domains.begin_backup, domain, files, freeze=freeze)
+        try:
+            begin(checkpoint=mark, since=self.since)
+        except HostRefused as error:
+            if not mark:
+                raise
+            if not self.since:
+                begin()
+                return
+            host.domains.forget_checkpoint(domain, self.since)
+            raise HostRefused(
+                f"{self.summary}: what was written since {self.since} is not known",
+                why=error.why,
+                next="the same command again: that backup is a full one",
+            ) from error
 
     def _follow(
         self, host: Host, domain: str, files: Mapping[str, str], around: StepSurroundings
@@ -166,6 +212,16 @@ class BackUpDisks(Step):
         found = {each.guest_name: host.storage.look(self.pool, each.copy) for each in self.disks}
         return {target: facts.path for target, facts in found.items() if facts is not None}
 
+    def _below(self, host: Host, disk: SourceDisk) -> str:
+        found = host.storage.look(self.pool, disk.below)
+        if found is None:
+            raise HostRefused(
+                f"{self.pool}/{disk.below} on {host.name} is gone",
+                why="a backup of what was written since would be laid over it",
+                next="vgpumgr backup list",
+            )
+        return found.path
+
     def _source(self, host: Host, disk: SourceDisk) -> VolumeFacts:
         found = host.storage.look(disk.pool, disk.name)
         if found is None:
@@ -176,11 +232,13 @@ class BackUpDisks(Step):
         return found
 
     def _plan(self, disk: SourceDisk, source: VolumeFacts, *, mode: str = "fresh") -> VolumePlan:
-        return VolumePlan(
-            pool=self.pool,
-            name=disk.copy,
-            capacity_bytes=source.capacity_bytes,
-            format=_FORMAT,
+        plain = VolumePlan(
+            pool=self.pool, name=disk.copy, capacity_bytes=source.capacity_bytes, format=_FORMAT
+        )
+        if disk.below:
+            return replace(plain, mode="overlay", source=disk.below, source_format=_FORMAT)
+        return replace(
+            plain,
             mode=mode,
             source=disk.name if mode == "copy" else None,
             source_pool=disk.pool if mode == "copy" else "",
@@ -213,4 +271,5 @@ class BackUpDisks(Step):
             instance_id=(seed.instance_id if seed else "") or vm.id,
             document=vm_document(vm.spec),
             disks=disks,
+            parent=self.parent,
         )

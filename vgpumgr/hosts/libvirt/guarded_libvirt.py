@@ -164,9 +164,29 @@ class GuardedDomains:
         """End it."""
         self._short.change(lambda libvirt: libvirt.domains.cancel_pull(name, disk))
 
-    def begin_backup(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
+    def begin_backup(
+        self,
+        name: str,
+        files: Mapping[str, str],
+        *,
+        freeze: bool,
+        checkpoint: str = "",
+        since: str = "",
+    ) -> None:
         """Begin to copy its disks; long: a guest may take a while to freeze its file systems."""
-        self._long.change(lambda libvirt: libvirt.domains.begin_backup(name, files, freeze=freeze))
+        self._long.change(
+            lambda libvirt: libvirt.domains.begin_backup(
+                name, files, freeze=freeze, checkpoint=checkpoint, since=since
+            )
+        )
+
+    def checkpoints(self, name: str) -> frozenset[str]:
+        """Since when it remembers what is written."""
+        return self._short.read(lambda libvirt: libvirt.domains.checkpoints(name))
+
+    def forget_checkpoint(self, name: str, checkpoint: str) -> None:
+        """Remember that no longer."""
+        self._short.change(lambda libvirt: libvirt.domains.forget_checkpoint(name, checkpoint))
 
     def backup_progress(self, name: str) -> MoveProgress | None:
         """How far that is."""

@@ -71,8 +71,9 @@ class Domain:
     ``viewers`` are QEMU's ends of connections to its VNC server. ``guest`` is what its guest would
     tell, None where its agent is silent: every simulated guest has one, which is heard where the
     domain has a channel for it.
-    ``backed_up``: its disks were copied since it was started. ``written`` says when each file of it
-    was written last.
+    ``backed_up``: its disks were copied since it was started; ``checkpoints`` are the files that it
+    had at the moments since which it remembers what is written. ``written`` says when each file of
+    it was written last.
     """
 
     xml: str
@@ -86,6 +87,7 @@ class Domain:
     viewers: list[socket.socket] = field(default_factory=list)
     guest: GuestFacts | None = NOBODY
     backed_up: bool = False
+    checkpoints: dict[str, tuple[str, ...]] = field(default_factory=dict)
     written: dict[WrittenFile, int] = field(
         default_factory=lambda: dict.fromkeys(WrittenFile, next(WRITES))
     )

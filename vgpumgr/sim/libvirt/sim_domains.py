@@ -154,6 +154,11 @@ class SimDomains(KnownDomains):
         was = {disk.target: disk.path for disk in domain.running.disks}
         domain.live = with_files(domain.live, files)
         domain.running = read_needs(domain.live)
+        new = {was[target]: path for target, path in files.items()}
+        domain.checkpoints = {
+            name: tuple(new.get(path, path) for path in paths)
+            for name, paths in domain.checkpoints.items()
+        }
         if domain.persistent:
             same = {disk.target for disk in domain.needs.disks if was.get(disk.target) == disk.path}
             kept = {target: path for target, path in files.items() if target in same}
@@ -197,7 +202,9 @@ class SimDomains(KnownDomains):
         """There is nothing to end."""
         self.require(self.named(name))
 
-    def begin_backup(self, name: str, files: dict[str, str], freeze: bool) -> None:
+    def begin_backup(
+        self, name: str, files: dict[str, str], freeze: bool, checkpoint: str, since: str
+    ) -> None:
         """Copy its disks, all at one moment: done at once, or refused as libvirt would."""
         name = self.named(name)
         domain, doing = self.unlocked(name, "back up"), f"cannot back up {name}'s disks"
@@ -206,6 +213,8 @@ class SimDomains(KnownDomains):
         if freeze and not domain.agent_hears:
             raise HostRefused(doing, why="Guest agent is not responding: it is not connected")
         sources = {disk.target: disk.path for disk in domain.running.disks}
+        if since and domain.checkpoints.get(since) != tuple(sources.values()):
+            raise HostRefused(doing, why=f"missing or broken bitmap of checkpoint '{since}'")
         for target, path in files.items():
             if target not in sources:
                 raise HostRefused(doing, why=f"the domain has no disk {target}")
@@ -214,6 +223,18 @@ class SimDomains(KnownDomains):
         for target, path in files.items():
             self._storage.mirror(path, self._storage.content(sources[target]))
         domain.backed_up = True
+        if checkpoint:
+            domain.checkpoints[checkpoint] = tuple(sources.values())
+
+    def checkpoints(self, name: str) -> frozenset[str]:
+        """Since when it remembers what is written to the disks it had then."""
+        return frozenset(self.require(self.named(name)).checkpoints)
+
+    def forget_checkpoint(self, name: str, checkpoint: str) -> None:
+        """Remember that no longer; one that is off keeps what it has."""
+        domain = self.require(self.named(name))
+        if domain.running is not None:
+            domain.checkpoints.pop(checkpoint, None)
 
     def backup_progress(self, name: str) -> MoveProgress | None:
         """None is under way for longer than a call takes; one must have been begun."""

@@ -36,7 +36,7 @@ Call = Callable[[str, str, dict[str, Any], Any], Any]
 # Methods of libvirt that change nothing.
 READS = frozenset({"list", "look", "xml", "pools", "networks", "filters", "versions"})
 READS |= {"volumes", "live_xml", "cpu_fits", "kept_beside", "progress", "pull_progress", "download"}
-READS |= {"read", "backup_progress"}
+READS |= {"read", "backup_progress", "checkpoints"}
 
 
 class SimRunner:
@@ -235,9 +235,27 @@ class ProxyDomains:
         """End it."""
         self._do("cancel_pull", name=name, disk=disk)
 
-    def begin_backup(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
+    def begin_backup(
+        self,
+        name: str,
+        files: Mapping[str, str],
+        *,
+        freeze: bool,
+        checkpoint: str = "",
+        since: str = "",
+    ) -> None:
         """Begin to copy its disks."""
-        self._do("begin_backup", name=name, files=dict(files), freeze=freeze)
+        marks = {"checkpoint": checkpoint, "since": since}
+        self._do("begin_backup", name=name, files=dict(files), freeze=freeze, **marks)
+
+    def checkpoints(self, name: str) -> frozenset[str]:
+        """Since when it remembers what is written."""
+        found: frozenset[str] = self._call("domains", "checkpoints", {"name": name}, frozenset[str])
+        return found
+
+    def forget_checkpoint(self, name: str, checkpoint: str) -> None:
+        """Remember that no longer."""
+        self._do("forget_checkpoint", name=name, checkpoint=checkpoint)
 
     def backup_progress(self, name: str) -> MoveProgress | None:
         """How far that is."""

@@ -14,7 +14,8 @@ def backup_tables(connection: Connection) -> None:
         "tenant TEXT DEFAULT '' NOT NULL, target TEXT NOT NULL, pool TEXT NOT NULL, "
         "host TEXT NOT NULL, created_at FLOAT NOT NULL, moment TEXT NOT NULL, "
         "state TEXT NOT NULL, scheduled BOOLEAN NOT NULL, verified_at FLOAT NOT NULL, "
-        "fault TEXT NOT NULL, task TEXT NOT NULL, gone_at FLOAT, PRIMARY KEY (id))",
+        "fault TEXT NOT NULL, task TEXT NOT NULL, parent TEXT NOT NULL, gone_at FLOAT, "
+        "PRIMARY KEY (id))",
         "CREATE INDEX ix_vm_backup_tenant ON vm_backup (tenant)",
         "CREATE INDEX ix_vm_backup_task ON vm_backup (task)",
         "CREATE INDEX vm_backup_open ON vm_backup (created_at) WHERE gone_at IS NULL",

@@ -32,6 +32,7 @@ vm_backup = Table(
     time("verified_at"),
     text("fault"),
     text("task", index=True),
+    text("parent"),
     end("gone_at"),
 )
 index_of_open("vm_backup_open", vm_backup.c.created_at, end=vm_backup.c.gone_at, unique=False)

@@ -32,6 +32,7 @@ from vgpumgr.model.codec import from_plain, to_plain
 from vgpumgr.model.domain import VolumeFacts
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.layout import GpuLayout, KeptLayout, LayoutSpec
+from vgpumgr.model.load_scale import GroupScale
 from vgpumgr.model.pool import PoolSpec
 from vgpumgr.model.vm import (
     SWITCHES,
@@ -87,6 +88,15 @@ NOT_IN_A_DOMAIN = {
     "CloudInit.instance_id": "in the seed, which is not read",
     "DiskSpec.restored": "where its content came from once, for the ledger alone",
     "VmSpec.queue": "how it waited, which is over",
+    "VmSpec.scale": "how many replicas there are, for the ledger alone",
+    **dict.fromkeys(
+        (
+            *("GroupScale.group", "GroupScale.least", "GroupScale.most", "GroupScale.policy"),
+            *("ScalePolicy.triggers", "ScalePolicy.sustained_s", "ScalePolicy.cooldown_s"),
+            *("ScaleTrigger.metric", "ScaleTrigger.threshold"),
+        ),
+        "how many replicas there are, for the ledger alone",
+    ),
     "VmSpec.flavour": "what its file was filled with, for the ledger alone",
     "Terms.priority": "how it waited, which is over",
     "Terms.spot": "how it waited, which is over",
@@ -128,6 +138,7 @@ NOT_IN_POOLS = {
 NO_DESKTOPS_FIELDS = {
     *("NicSpec.mac", "VmSpec.uuid"),
     *("VmSpec.autostart", "VmSpec.pin_cpus", "VmSpec.numa", "VmSpec.hugepage_kib", "VmSpec.queue"),
+    *("VmSpec.scale", *(f"GroupScale.{each.name}" for each in fields(GroupScale))),
     *(f"Terms.{each.name}" for each in fields(Terms)),
 }
 
@@ -240,6 +251,8 @@ def check_documents(kind: str) -> None:
     for each in examples(kind):
         if getattr(each.spec, "queue", None) and each.spec.queue.together:
             continue  # its name is that of the document, which a VM of its own does not have
+        if getattr(each.spec, "scale", None):
+            continue  # the document is that of its group: a VM of its own is no replica
         text = yaml.safe_dump(write(each.spec))
         documents = load(text, "written.yaml", flavours=FLAVOURS)
         [read] = documents.vms if kind == "VM" else documents.layouts
@@ -350,7 +363,9 @@ def check_pools(vm: type[VmModel] = VmModel) -> None:
     forgotten = keys - set(NOT_IN_POOLS)
     assert not forgotten, f"a pool has not the keys {sorted(forgotten)}, and no reason why not"
     for each in examples("VM"):
-        if each.model != "VM" or each.key in {"name", "disks", *NOT_IN_POOLS, *NO_PART_OF_THE_SPEC}:
+        # A pool's own scale counts its desktops: none of these is a replica.
+        other = {"name", "disks", "scale", *NOT_IN_POOLS, *NO_PART_OF_THE_SPEC}
+        if each.model != "VM" or each.key in other:
             continue
         desktop = loaded("Pool", KEYS["VM"][each.key].example).desktop
         lost = difference("VM", each) - said(desktop)

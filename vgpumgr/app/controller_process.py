@@ -166,7 +166,7 @@ class ControllerProcess:
         with closing(app):
             self._be_the_only_one(app)
             self._turns = ThreadCycleRunner(self._options.workers, app.engine.clock)
-            beside: ThreadCycleRunner[bool] = ThreadCycleRunner(3, app.engine.clock)
+            beside: ThreadCycleRunner[bool] = ThreadCycleRunner(4, app.engine.clock)
             pace = ProbePauses(self._options.interval_s)
             beginning = self._beside(app) if tickets else nullcontext()
             with closing(status), beginning:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from vgpumgr.endpoints.endpoint import ParameterLimits
@@ -56,7 +56,26 @@ def typed_source(source: str) -> str:
 
 def documents_of(ledger: Ledger, asked: DocumentText) -> Documents:
     """The documents of a text; SpecError with every fault of it."""
-    return checked(ledger, asked.text.encode(errors="surrogatepass"), source_name(asked.source))
+    text = asked.text.encode(errors="surrogatepass")
+    return with_grown(checked(ledger, text, source_name(asked.source)), ledger)
+
+
+def with_grown(documents: Documents, ledger: Ledger) -> Documents:
+    """The documents with the replicas, up to ``max``, that there are because of their load."""
+    scaled = {(vm.scale.group, vm.tenant): vm for vm in documents.vms if vm.scale is not None}
+    if not scaled:
+        return documents
+    asked = {vm.name for vm in documents.vms}
+    grown = [
+        replace(like, name=vm.name)
+        for vm in ledger.vms()
+        if vm.spec.scale is not None
+        and vm.name not in asked
+        and (like := scaled.get((vm.spec.scale.group, vm.spec.tenant))) is not None
+        and like.scale is not None
+        and 0 < like.scale.number(vm.name) <= like.scale.most
+    ]
+    return replace(documents, vms=(*documents.vms, *grown))
 
 
 def checked(ledger: Ledger, text: bytes, source: str) -> Documents:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -45,6 +46,30 @@ class ScalePolicy:
     triggers: tuple[ScaleTrigger, ...]
     sustained_s: float = 300.0
     cooldown_s: float = 600.0
+
+
+_REPLICA = re.compile(r"(.+)-([0-9]{2,5})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupScale:
+    """A group of replicas, ``NAME-01`` and so on, of which there are ``least`` to ``most``."""
+
+    group: str
+    least: int
+    most: int
+    policy: ScalePolicy
+
+    def name(self, number: int) -> str:
+        """The name of a replica, from 1 on."""
+        return f"{self.group}-{number:02d}"
+
+    def number(self, name: str) -> int:
+        """The number of the replica of this name; 0 where it is none."""
+        found = _REPLICA.fullmatch(name)
+        if found is None or found[1] != self.group or self.name(int(found[2])) != name:
+            return 0
+        return int(found[2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

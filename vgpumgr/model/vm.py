@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from vgpumgr.model.domain import PASSED_CPU, PLAIN_NIC, UNTUNED_DISK, DiskTuning, NicTuning
+from vgpumgr.model.load_scale import GroupScale
 from vgpumgr.model.snapshot import NO_SNAPSHOTS, SnapshotTree
 
 PRIORITIES: Mapping[str, int] = {"high": 100, "normal": 0, "low": -100}
@@ -259,6 +260,7 @@ class VmSpec:
     ``tpm``: an emulated TPM 2.0, whose state stays with the VM. ``cpu_model``: the host's own CPU
     (``host-passthrough``), ``host-model``, or one of libvirt's by name. ``cpu_shares`` is its
     weight (cgroups) where VMs want more CPU than there is, None: libvirt's default.
+    ``scale``: it is a replica of a group of which there are as many as their load asks for.
     ``flavour`` is the one whose keys its file was filled with; empty: none. ``uuid`` is the machine
     UUID that its guest sees where it came with one; empty: it is the VM's id.
     """
@@ -290,6 +292,7 @@ class VmSpec:
     tenant: str = field(default="default", metadata=_LEDGER)
     queue: Terms | None = field(default=None, metadata=_LEDGER)
     flavour: str = field(default="", metadata=_LEDGER)
+    scale: GroupScale | None = field(default=None, metadata=_LEDGER)
     uuid: str = field(default="", metadata=_NEW_VM)
 
     @property

@@ -17,12 +17,12 @@ _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 # Fields of VmSpec that a document has in other words; all others it has as they are.
 _OTHER_WORDS = {
     *("name", "vcpus", "memory_mib", "gpus", "disks", "nics", "hugepage_kib"),
-    *("affinity", "cloud_init", "queue"),
+    *("affinity", "cloud_init", "queue", "scale"),
 }
 
 
 def vm_document(spec: VmSpec) -> dict[str, Any]:
-    """The ``kind: VM`` document of one VM; what is at its default is left out."""
+    """The ``kind: VM`` document of one VM; what is at its default is left out. It is no replica."""
     document = {
         "apiVersion": API_VERSION,
         "kind": "VM",

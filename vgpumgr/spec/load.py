@@ -206,7 +206,7 @@ class _Reader:
                 self.known_flavours[model.name] = self.flavours[-1]
 
     def _keep_vm(self, model: VmModel, tree: YamlTree) -> None:
-        self._vm_count += model.replicas or 1
+        self._vm_count += len(model.names())
         if self._vm_count > MAX_VMS:
             mark = tree.value_mark(("replicas",))
             self.findings.add(mark, f"a file asks for at most {MAX_VMS} VMs in all", ("replicas",))

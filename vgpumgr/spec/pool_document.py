@@ -12,7 +12,6 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from vgpumgr.model.formats import parse_bytes
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
-from vgpumgr.model.load_scale import LoadMetric, ScalePolicy, ScaleTrigger
 from vgpumgr.model.pool import (
     MAX_DESKTOPS,
     Autoheal,
@@ -39,6 +38,7 @@ from vgpumgr.spec.fields import (
     seconds,
     share,
 )
+from vgpumgr.spec.scale_keys import ScaleModel
 from vgpumgr.spec.vm_devices import DiskModel, NicModel
 from vgpumgr.spec.vm_document import (
     MAX_GPUS,
@@ -48,8 +48,6 @@ from vgpumgr.spec.vm_document import (
     check_gpus,
 )
 
-# Loads of pools are kept in memory.
-_LONGEST_S = 86_400
 _CLOCK = r"([01]?[0-9]|2[0-3]):[0-5][0-9]|24:00"
 
 
@@ -200,44 +198,6 @@ class UpdateModel(Strict):
         )
 
 
-class TriggerModel(Strict):
-    """A metric of a pool's desktops, and the mean above which there are too few of them."""
-
-    metric: Literal["gpu", "engine", "encoder", "decoder", "framebuffer", "sessions"]
-    threshold: Percent
-
-    def value(self) -> ScaleTrigger:
-        """The trigger in the model's words."""
-        return ScaleTrigger(metric=LoadMetric(self.metric), threshold=share(self.threshold))
-
-
-class ScaleModel(Strict):
-    """Metrics by which a pool grows and shrinks, between its ``min`` and ``max``."""
-
-    triggers: list[TriggerModel] = Field(min_length=1, max_length=5)
-    sustained: Duration = "5m"
-    cooldown: Duration = "10m"
-
-    @model_validator(mode="after")
-    def _consistent(self) -> ScaleModel:
-        metrics = [each.metric for each in self.triggers]
-        for number, metric in enumerate(metrics):
-            if metric in metrics[:number]:
-                refuse(f"{metric} has a trigger already", "triggers", number, "metric")
-        for name in ("sustained", "cooldown"):
-            if seconds(getattr(self, name)) > _LONGEST_S:
-                refuse("is longer than a day: loads are not kept for longer", name)
-        return self
-
-    def value(self) -> ScalePolicy:
-        """The policy in the model's words."""
-        return ScalePolicy(
-            triggers=tuple(each.value() for each in self.triggers),
-            sustained_s=float(seconds(self.sustained)),
-            cooldown_s=float(seconds(self.cooldown)),
-        )
-
-
 class AutohealModel(Strict):
     """When a broken desktop is recreated, and how often."""
 
@@ -320,9 +280,8 @@ class PoolModel(MachineModel):
         why = f"{PASSTHROUGH_PROFILE} gives a desktop its whole GPU, which tells the host nothing"
         if self.idle_below is not None and whole:
             refuse(f"is never measured: {why}", "idle_below")
-        for number, each in enumerate(self.scale.triggers if self.scale else ()):
-            if whole and each.value().metric.measured:
-                refuse(f"is never measured: {why}", "scale", "triggers", number, "metric")
+        if whole and self.scale is not None:
+            self.scale.refuse_measured(f"is never measured: {why}")
 
     def naming(self) -> Naming:
         """The pattern of its desktops' names: the pool's name and a number, unless it is said."""
@@ -355,7 +314,7 @@ class PoolModel(MachineModel):
             scale_in=ScaleIn(self.scale_in),
             prewarm_s=float(seconds(self.prewarm)),
             shrink_after_s=float(seconds(self.shrink_after)),
-            scale=self.scale.value() if self.scale else None,
+            scale=self.scale.policy() if self.scale else None,
         )
 
     def _desktop(self) -> VmSpec:

@@ -208,6 +208,34 @@ _SCALE = {
     ),
 }
 
+_GROUP = "scale: {min: 2, max: 8, triggers: [{metric: gpu, threshold: 90%}]"
+_GROUP_SCALE = {
+    "min": Key("The least number of replicas.", f"{_GROUP}}}", "VMs"),
+    "max": Key("The largest number of replicas.", f"{_GROUP}}}", "VMs"),
+    "triggers": Key("The metrics; of several the one that asks for most counts.", f"{_GROUP}}}"),
+    "sustained": Key(
+        "The time for which more must be asked for before there are more.",
+        f"{_GROUP}, sustained: 10m}}",
+    ),
+    "cooldown": Key(
+        "The time for which as many must not have been asked for before there are fewer.",
+        f"{_GROUP}, cooldown: 30m}}",
+    ),
+}
+
+_GROUP_TRIGGER = {
+    "metric": Key(
+        "What is measured: the use of the GPUs that the replicas are on (`gpu`), their own part of "
+        "it (`engine`, `encoder`, `decoder`), or of their memory (`framebuffer`).",
+        "scale: {max: 8, triggers: [{metric: encoder, threshold: 60%}]}",
+    ),
+    "threshold": Key(
+        "The mean above which there are too few replicas.",
+        "scale: {max: 8, triggers: [{metric: engine, threshold: 40%}]}",
+        "%",
+    ),
+}
+
 _TRIGGER = {
     "metric": Key(
         "What is measured: the use of the GPUs that the desktops are on (`gpu`), their own part of "
@@ -243,5 +271,7 @@ POOL_KEYS: Mapping[str, Mapping[str, Key]] = {
     "AutohealModel": _AUTOHEAL,
     "ScaleModel": _SCALE,
     "TriggerModel": _TRIGGER,
+    "GroupScaleModel": _GROUP_SCALE,
+    "GroupTriggerModel": _GROUP_TRIGGER,
 }
 """By the name of the key's model in the schema, then by the key's own."""

@@ -48,6 +48,7 @@ from vgpumgr.spec.fields import (
     replica_names,
     seconds,
 )
+from vgpumgr.spec.scale_keys import GroupScaleModel
 from vgpumgr.spec.vm_devices import CdModel, DiskModel, NicModel, OwnNicModel
 
 MAX_GPUS = 16
@@ -319,6 +320,7 @@ class VmModel(MachineModel):
     hugepages: Hugepages | None = None
     queue: QueueField = None
     rolling: RollingModel | None = None
+    scale: GroupScaleModel | None = None
     uuid: Annotated[Line, AfterValidator(_own_uuid)] | None = None
 
     @model_validator(mode="after")
@@ -328,16 +330,29 @@ class VmModel(MachineModel):
             refuse("needs agent: true, by which the guest is heard", "rolling", "wait_for")
         if self.queue and not {self.name, *self.names()}.isdisjoint(self.queue.after):
             refuse("a VM cannot wait for its own end", "queue", "after")
-        if self.replicas is not None and any(nic.mac for nic in self.networks):
+        if self.scale is not None:
+            self._check_scale(self.scale)
+        alike = self.replicas is not None or self.scale is not None
+        if alike and any(nic.mac for nic in self.networks):
             refuse("one MAC address cannot be every replica's: leave it out", "networks")
-        if self.replicas is not None and self.uuid:
+        if alike and self.uuid:
             refuse("one UUID cannot be every replica's: leave it out", "uuid")
         if self.hugepages and parse_bytes(self.memory) % parse_bytes(self.hugepages):
             refuse(f"memory {self.memory} is not a whole number of these pages", "hugepages")
         return self
 
+    def _check_scale(self, scale: GroupScaleModel) -> None:
+        if self.replicas is not None:
+            refuse("say it with scale: there are min replicas, and more by their load", "replicas")
+        if self.queue is not None:
+            refuse("replicas that scale do not wait in the queue: leave it out", "queue")
+        if not self.gpus or any(each.profile == PASSTHROUGH_PROFILE for each in self.gpus):
+            scale.refuse_measured("is never measured: only vGPUs tell their host what they do")
+
     def names(self) -> list[str]:
-        """Names of all VMs that this document asks for."""
+        """Names of all VMs that this document asks for, whatever their load."""
+        if self.scale is not None:
+            return replica_names(self.name, self.scale.min)
         return [self.name] if self.replicas is None else replica_names(self.name, self.replicas)
 
     def value(self) -> VmSpec:
@@ -347,5 +362,6 @@ class VmModel(MachineModel):
             numa=NumaPolicy(self.numa),
             hugepage_kib=parse_bytes(self.hugepages) // 1024 if self.hugepages else None,
             queue=self.queue.value(self.name) if self.queue else None,
+            scale=self.scale.value(self.name) if self.scale else None,
             uuid=self.uuid or "",
         )

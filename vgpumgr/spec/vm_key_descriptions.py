@@ -74,6 +74,10 @@ _VM = {
         "gpus: [{profile: A40-8Q}]",
     ),
     "disks": Key("The VM's disks, in the order of their device names.", "disks: [{size: 20GiB}]"),
+    "scale": Key(
+        "Metrics by which there are more replicas, or fewer; instead of `replicas`.",
+        "scale: {max: 8, triggers: [{metric: gpu, threshold: 90%}]}",
+    ),
     "replicas": Key(
         "The number of identical VMs, named NAME-01, NAME-02 and so on.", "replicas: 40", "VMs"
     ),

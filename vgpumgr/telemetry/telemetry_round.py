@@ -21,7 +21,7 @@ from vgpumgr.telemetry.fleet_frame import HostFrame, frames
 from vgpumgr.telemetry.measured_series import MeasuredSeries
 from vgpumgr.telemetry.room_gauges import RoomGauges
 from vgpumgr.telemetry.running_totals import HeldShares, RunningTotals, held_shares
-from vgpumgr.telemetry.vm_loads import asks_for_loads, vm_loads
+from vgpumgr.telemetry.vm_loads import asks_for_loads, is_scaled, vm_loads
 
 _HISTORY_S = 30 * 86_400.0
 # Operations that ended while the round before looked are seen by the next.
@@ -41,13 +41,14 @@ class TelemetryOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
-    """What one version of the ledger says."""
+    """What one version of the ledger says. ``loads``: what VMs do is asked for."""
 
     version: Any
     pools: tuple[PoolRecord, ...]
     desktops: tuple[DesktopRecord, ...]
     hosts: tuple[HostFrame, ...]
     held: HeldShares
+    loads: bool
     allocations: Sequence[tuple[str, int]]
 
 
@@ -85,7 +86,7 @@ class TelemetryRound:
         )
         out = self.written(samples, self._context.clock.now())
         known = self._readings()
-        if any(asks_for_loads(pool.spec) for pool in known.pools):
+        if known.loads:
             sample = replace(sample, loads=vm_loads(known.hosts, sample))
         out.add("vgpumgr_telemetry_sampled_timestamp_seconds", "", round(now, 3))
         took_s = round(time.monotonic() - began, 4)
@@ -121,6 +122,7 @@ class TelemetryRound:
                 pools=pools,
                 desktops=desktops,
                 hosts=hosts,
+                loads=is_scaled(view) or any(asks_for_loads(each.spec) for each in pools),
                 held=held_shares(hosts, {vm.id: vm for vm in view.vms}, rows, names),
                 allocations=ledger_gauges.allocation_counts(view.allocations, view.vms),
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.model.gpu_figures import Figures
 from vgpumgr.model.host_sample import FleetSample
 from vgpumgr.model.load_scale import VmLoad
@@ -16,6 +17,11 @@ def asks_for_loads(pool: PoolSpec) -> bool:
     """Does the pool count on what its desktops measure?"""
     triggers = pool.scale.triggers if pool.scale is not None else ()
     return pool.timeouts.idle_below is not None or any(each.metric.measured for each in triggers)
+
+
+def is_scaled(view: LedgerView) -> bool:
+    """Does a group of replicas follow its load?"""
+    return any(vm.spec.scale is not None for vm in view.vms)
 
 
 def vm_loads(hosts: Iterable[HostFrame], sample: FleetSample) -> tuple[VmLoad, ...]:

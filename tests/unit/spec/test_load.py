@@ -23,7 +23,7 @@ from vgpumgr.model.vm import (
     Terms,
     VmSpec,
 )
-from vgpumgr.spec import Documents, load
+from vgpumgr.spec import Documents, SpecError, load
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 
@@ -266,3 +266,35 @@ def test_the_model_and_the_catalogue_never_import_pydantic() -> None:
         "assert not {'pydantic', 'yaml'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+SCALE = "scale: {min: 2, max: 8, triggers: [{metric: gpu, threshold: 90%}]}\n"
+VGPU = "gpus: [{profile: A40-8Q}]\n"
+
+
+def test_replicas_that_scale_are_as_many_as_their_least() -> None:
+    found = load(f"{HEAD}{VGPU}{SCALE}", "test.yaml").vms
+    names = [each.name for each in found]
+    [scale] = {each.scale for each in found}
+    assert scale is not None
+    assert names == [scale.name(number) for number in (1, 2)]
+    assert (scale.group, scale.least, scale.most) == (names[0].rpartition("-")[0], 2, 8)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (f"{VGPU}{SCALE}replicas: 3\n", "replicas: say it with scale"),
+        (f"{VGPU}{SCALE}queue: true\n", "queue: replicas that scale do not wait"),
+        (SCALE, "scale.triggers[0].metric: is never measured"),
+        (f"gpus: [{{profile: passthrough}}]\n{SCALE}", "is never measured"),
+        (VGPU + SCALE.replace("min: 2", "min: 9"), "scale.min: 9 is more than max: 8"),
+        (VGPU + SCALE.replace("max: 8, ", ""), "scale.max: is missing"),
+        (VGPU + SCALE.replace("gpu,", "sessions,"), "scale.triggers[0].metric"),
+        (f"{VGPU}{SCALE}uuid: 6a5f3c1e-0b7d-4c8e-9f21-3d4e5f6a7b8c\n", "uuid: one UUID"),
+    ],
+)
+def test_a_scale_of_replicas_that_cannot_be_is_named(lines: str, message: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        load(f"{HEAD}{lines}", "test.yaml")
+    assert message in str(refused.value)

@@ -11,6 +11,7 @@ from functools import partial
 from vgpumgr.engine.controller import (
     automatic_defrag,
     backup_task,
+    group_task,
     host_cycle,
     pool_task,
     queue_task,
@@ -93,6 +94,7 @@ class Controller:
                 context, lane, self._shared, emit
             ),
             pool_task.POOL_THREAD: pool_task.PoolTask(context, patience, emit).take,
+            group_task.GROUP_THREAD: group_task.GroupTask(context, patience, emit).take,
             automatic_defrag.MOVE_THREAD: moves.take,
             backup_task.BACKUP_THREAD: backup_task.BackupTask(context, patience, emit).take,
         }

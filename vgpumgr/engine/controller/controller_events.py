@@ -44,6 +44,8 @@ class EventKind(StrEnum):
     DESKTOP_FAILED = "desktop-failed"
     POOL_WARNS = "pool-warns"
     POOL_WAITS = "pool-waits"
+    GROUP_SCALED = "group-scaled"
+    GROUP_WAITS = "group-waits"
     TICKET_CONNECTED = "ticket-connected"
     TICKET_CLOSED = "ticket-closed"
     MOVED = "moved"

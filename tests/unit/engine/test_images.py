@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -251,9 +252,9 @@ def test_an_interrupted_import_waits_and_goes_on(world: SimWorld, file: Path) ->
     storage = world.sim.hosts["h1"].storage
     create = storage.create
 
-    def interrupting(pool: str, xml: str, *, copy_from: str | None = None) -> VolumeFacts:
+    def interrupting(pool: str, xml: str, **named: Any) -> VolumeFacts:
         world.engine.stop.set()
-        return create(pool, xml, copy_from=copy_from)
+        return create(pool, xml, **named)
 
     storage.create = interrupting  # type: ignore[method-assign]
     done = world.engine.import_image(request(file, "h1"))

@@ -52,7 +52,9 @@ PLAN = DomainPlan(
     cpu_model="EPYC-Milan",
     graphics=True,
     optional_devices=("agent", "audio"),
-    ownership=Ownership(fleet="f", vm="desk-01", vm_id="v", generation=1, allocations=("a",)),
+    ownership=Ownership(
+        fleet="f", vm="desk-01", vm_id="v", generation=1, allocations=("a",), uuid="u"
+    ),
     labels={"team": "cad"},
 )
 VOLUME = VolumePlan(
@@ -64,6 +66,7 @@ VOLUME = VolumePlan(
     source="base",
     source_path="/pool/base",
     source_format="qcow2",
+    source_pool="slow",
 )
 
 Path = tuple[str | int, ...]
@@ -141,9 +144,12 @@ def check(render: Any, plan: Any, path: Path, text: str) -> None:
 
 
 # Fields that choose a path through render rather than become text.
-UNRENDERED = {"pool", "source", "mode", "accelerator", "firmware", "uuid", "hostdevs"}
+UNRENDERED = {
+    *("pool", "source", "source_pool", "mode"),
+    *("accelerator", "firmware", "uuid", "hostdevs"),
+}
 # Fields of which nothing is written where they are empty.
-UNSAID = {"cache", "serial", "filter"}
+UNSAID = {"cache", "serial", "filter", "uuid"}
 
 
 # How a disk is opened decides what is written of the place where it lies: tested below.

@@ -46,11 +46,22 @@ def _of_path(path: str, manager: str) -> Iterator[tuple[str, str]]:
 
 
 def _text(path: str) -> str:
+    """Of a description of Proxmox's, a byte that is no UTF-8 is written out (``\\xff``), as one old
+    comment keeps no VM from coming.
+    """
     data = _descriptor(path) if path.endswith(".ova") else read_file(path)
+    if path.endswith(".conf"):
+        return data.decode(errors="backslashreplace")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise UsageError(f"{source_name(path)} is no UTF-8 text", why=str(error)) from error
+        line = data.count(b"\n", 0, error.start) + 1
+        byte = f"byte 0x{data[error.start]:02x} in line {line}"
+        raise UsageError(
+            f"{source_name(path)} is no UTF-8 text",
+            why=byte,
+            next="save it as UTF-8, or name the other files alone",
+        ) from error
 
 
 def _descriptor(path: str) -> bytes:

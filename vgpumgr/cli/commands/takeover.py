@@ -65,11 +65,13 @@ class TakeoverAsked:
         )
 
     def chosen(self, items: Sequence[TakeoverItem]) -> list[TakeoverItem]:
-        """The VMs that are asked for; UsageError for a name that is none of theirs."""
+        """The VMs that are asked for; NotFound for a name that is none of theirs."""
         known = {each["name"] for each in items}
         if unknown := [each for each in self.only if each not in known]:
-            raise UsageError(
-                f"no description is of a VM {unknown[0]}", why=f"there are {spanned(sorted(known))}"
+            raise NotFound(
+                f"no description is of a VM {unknown[0]}",
+                why=f"there are {spanned(sorted(known))}",
+                next="--vm with one of these names",
             )
         return [each for each in items if not self.only or each["name"] in self.only]
 

@@ -65,6 +65,12 @@ def test_only_a_cd_goes_into_a_drive_and_no_disk_is_made_of_one(
         world.apply(desk(CdSpec(image="cad@1")))
     with pytest.raises((NoPlacement, NotFound)):
         world.apply(desk(CdSpec(image="nowhere.iso")))
+    with pytest.raises(NotFound) as refused:
+        world.apply(desk(CdSpec(image="cad@9")))
+    assert refused.value.next.startswith("vgpumgr image list")
+    with pytest.raises(UsageError, match="is qcow2, not raw") as refused_disk:
+        world.apply(desk(CdSpec(image="debian-12.qcow2")))
+    assert "a CD is an image of format iso" in refused_disk.value.next
     assert world.ledger.vms() == ()
 
 

@@ -257,7 +257,9 @@ def _check_host(record: HostRecord, disks: Iterable[DiskSpec], hosts: Hosts) -> 
             raise NotFound(
                 f"disk image {image} is not in pool {pool} on {record.name}",
                 why=error.message,
-                next=f"copy it to {pools[pool]} on {record.name}",
+                next="vgpumgr image list   (lists images and their versions)"
+                if "@" in image
+                else f"copy it to {pools[pool]} on {record.name}",
             ) from error
         _judge(disk, seen, pools[pool], record.name)
 
@@ -274,14 +276,18 @@ def _raw_volume(host: Host, disk: DiskSpec) -> Mapping[str, object]:
     return {"format": "raw", "virtual_bytes": found.capacity_bytes}
 
 
+_FOR_A_CD = "; a CD is an image of format iso"
+
+
 def _judge(disk: DiskSpec, seen: Mapping[str, object], pool_path: str, host: str) -> None:
     pool, image = disk.source or ("", "")
     where = f"image {image} in pool {pool} on {host}"
+    raw = disk.source_format == "raw"
     if seen["format"] != disk.source_format:
         raise UsageError(
             f"{where} is {seen['format']}, not {disk.source_format}",
             why="the format is declared, never guessed",
-            next=f"write image_format: {seen['format']}",
+            next=f"write image_format: {seen['format']}{_FOR_A_CD if raw else ''}",
         )
     if seen.get("data_file"):
         raise Conflict(

@@ -22,6 +22,7 @@ COPY = DiskSpec(mode=DiskMode.COPY, image="deb.qcow2")
         ({"disks": (COPY,)}, "disks: none → copy of deb.qcow2 in default"),
         ({"nics": (NicSpec(bridge="br0"),)}, "networks: none → bridge br0"),
         ({"hugepage_kib": 2048}, "hugepages: none → 2MiB"),
+        ({"flavour": "small"}, "flavour: none → small"),
         ({"display": True}, "display: false → true"),
         ({"console": True}, "console: false → true"),
         ({"labels": {"b": "2", "a": "1"}}, "labels: none → a=1, b=2"),

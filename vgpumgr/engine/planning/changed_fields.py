@@ -41,7 +41,7 @@ def change(field: str, before: object, after: object) -> str:
 
 
 def _text(field: str, value: object) -> str:
-    if value is None or value in ((), {}):
+    if value is None or value in ((), {}, ""):
         return "none"
     if isinstance(value, bool):
         return str(value).lower()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -113,6 +114,10 @@ class OneTarget:
 
 def set_target(context: CallContext, asked: SetTarget) -> Result[TargetItem]:
     """Write it down; Conflict where its pool would change under its backups."""
+    if re.fullmatch(NAME, asked.name) is None:
+        raise UsageError(
+            f"{asked.name!r:.80} is no name of a backup target", next="small letters, digits and -"
+        )
     if bool(asked.vms) != (asked.every_s is not None):
         raise UsageError(
             "VMs to back up on schedule, and how often, go together",

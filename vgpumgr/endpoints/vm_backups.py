@@ -17,7 +17,7 @@ from vgpumgr.endpoints.outcomes import OutcomeItem, failure_of, outcome_item, ou
 from vgpumgr.endpoints.own_documents import require_new_vm_name, require_own_plan
 from vgpumgr.endpoints.plan_items import AppliedPlan, plan_item
 from vgpumgr.endpoints.shapes import ItemList, Name, Time
-from vgpumgr.model.errors import Conflict
+from vgpumgr.model.errors import Conflict, UsageError
 from vgpumgr.model.vm_backup import VmBackup
 
 if TYPE_CHECKING:
@@ -193,6 +193,10 @@ def restore_backup(context: CallContext, asked: RestoreBackup) -> Result[Applied
     """Make a VM of it; Conflict where there is one of the name."""
     from vgpumgr.engine.backups.backup_restore import RestoreRequest
 
+    if asked.profiles and asked.no_gpus:
+        raise UsageError(
+            "GPU parts and none of them, both are asked for", next="--gpu PROFILE, or --no-gpus"
+        )
     backup = _find(context, asked.backup)
     require_new_vm_name(context, asked.name or backup.vm)
     ledger = context.app.ledger

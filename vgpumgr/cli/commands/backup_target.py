@@ -57,6 +57,14 @@ COLUMNS = (
 )
 
 
+def _text(item: Item) -> str:
+    """``backup target vault: pool backups; web-* every 1 d, kept: 3 last``."""
+    text = f"backup target {item['name']}: pool {item['pool']}"
+    if not item["vms"]:
+        return f"{text}; no schedule"
+    return f"{text}; {', '.join(item['vms'])} every {every_text(item)}, kept: {keep_text(item)}"
+
+
 @click.group()
 def target() -> None:
     """Where VMs are backed up to: create, list, delete, search."""
@@ -94,7 +102,7 @@ def create(context: Context, /, **asked: Any) -> None:
     """
     made = context.act(backup_targets.SET_TARGET, backup_targets.SetTarget(**asked))
     item = made.answer
-    print_item("BackupTarget", item, f"backup target {item['name']}: pool {item['pool']}")
+    print_item("BackupTarget", item, _text(item))
     finish(made)
 
 

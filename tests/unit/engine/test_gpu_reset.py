@@ -110,6 +110,15 @@ def test_where_a_reset_does_not_help_none_is_tried(world: SimWorld, words: str, 
     assert world.ledger.gpus()[0].state is GpuState.HEALTHY
 
 
+def test_no_vm_is_to_be_moved_for_a_reset_that_would_not_help(world: SimWorld) -> None:
+    world.cut(GpuLayout(vfs=VFS_MAX))
+    world.apply(vm("a", "A100-10C"))
+    fault(world, "lost")
+    with pytest.raises(Conflict, match="a reset does not help") as refused:
+        reset(world)
+    assert "host drain h1" in refused.value.next
+
+
 def test_a_board_that_is_no_better_for_it_is_told(world: SimWorld) -> None:
     """A bus reset is asked for behind our back, after the plan."""
     kernel = world.sim.host("h1").opened().kernel

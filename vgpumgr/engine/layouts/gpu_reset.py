@@ -123,6 +123,12 @@ def _refuse(view: LedgerView, gpu: GpuRecord) -> None:
     closed = "in maintenance" if host.maintenance else unread(host)
     if closed or gpu.state is GpuState.MISSING:
         raise Conflict(f"{name} cannot be reset", why=closed or "it is missing", next=show)
+    beyond = _BEYOND.get(gpu.health.asks)
+    if beyond:
+        again = f"vgpumgr host drain {gpu.host}, restart it, then {show}"
+        raise Conflict(
+            f"a reset does not help {name}", why=f"{beyond}: {gpu.health.why}", next=again
+        )
     contents = host_contents(view)[gpu.host]
     users = gpu_supply(gpu, contents).usages
     if users:
@@ -137,12 +143,6 @@ def _refuse(view: LedgerView, gpu: GpuRecord) -> None:
     stranger = layout_goals.stranger(gpu, contents)
     if stranger:
         raise Conflict(f"{name} cannot be reset", why=f"fleet {stranger} partitions it", next=show)
-    beyond = _BEYOND.get(gpu.health.asks)
-    if beyond:
-        again = f"vgpumgr host drain {gpu.host}, restart it, then {show}"
-        raise Conflict(
-            f"a reset does not help {name}", why=f"{beyond}: {gpu.health.why}", next=again
-        )
 
 
 def _reservation(planned: ResetPlan, opening: OperationOpening) -> Reservation:

@@ -60,7 +60,7 @@ def priced_spans(books: Sequence[PriceBook], span: Span) -> tuple[PricedSpan, ..
             why=f"the first price book begins at {_text(first)}"
             if found
             else "no price book holds",
-            next="vgpumgr price apply -f FILE, with an earlier `from`; or vgpumgr report --from",
+            next="vgpumgr price apply -f FILE, with an earlier `from`; or --from a later time",
         )
     _refuse_two_currencies(found)
     return tuple(found)

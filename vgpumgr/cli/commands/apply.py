@@ -221,7 +221,7 @@ def _confirmed_surplus(
     names = pruned(found.answer) if found is not None else []
     if names:
         disks = "and keep their disks" if keep_disks else "with their disks"
-        say(f"not in the file: {', '.join(names)}")
+        say(f"not in the file: {spanned(names)}")
         ask(f"delete {counted(len(names), 'VM')} {disks}: {spanned(names)}?")
     return tuple(names)
 

@@ -13,7 +13,7 @@ from vgpumgr.endpoints.shapes import Time
 from vgpumgr.helper import VERSION
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.formats import counted
-from vgpumgr.model.host import HostRecord, Membership
+from vgpumgr.model.host import HostRecord, Membership, StoragePool
 from vgpumgr.model.refusal import Refusal, of_place
 
 
@@ -53,6 +53,15 @@ class UnreadPart(TypedDict):
     why: str
 
 
+class StorageItem(TypedDict):
+    """A storage pool: its ``kind`` in libvirt's words, its size, and what is free for new disks."""
+
+    name: str
+    kind: str
+    capacity_bytes: int
+    free_bytes: int
+
+
 class HostItem(Refusals, Look):
     """A host. ``state`` is the worst of its states in one word; ``helper_due``: another version of
     the helper is there than this vgpumgr brings along.
@@ -85,11 +94,21 @@ class HostItem(Refusals, Look):
     versions: VersionsItem
     helper_due: bool
     pools: list[str]
+    storage: list[StorageItem]
     stalled_pools: list[str]
     networks: list[str]
     bridges: list[str]
     fabric: dict[str, Any] | None
     unknown: list[UnreadPart]
+
+
+def _storage(pool: StoragePool) -> StorageItem:
+    return {
+        "name": pool.name,
+        "kind": pool.kind,
+        "capacity_bytes": pool.capacity_bytes,
+        "free_bytes": pool.room_bytes,
+    }
 
 
 def host_item(
@@ -131,6 +150,7 @@ def host_item(
         "versions": to_plain(facts.versions) if facts else {},
         "helper_due": helper not in {"", VERSION},
         "pools": [pool.name for pool in facts.pools] if facts else [],
+        "storage": [_storage(pool) for pool in facts.pools] if facts else [],
         "stalled_pools": list(facts.stalled_pools) if facts else [],
         "networks": list(facts.networks) if facts else [],
         "bridges": list(facts.bridges) if facts else [],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NotRequired
 
 from typing_extensions import TypedDict
@@ -37,10 +37,22 @@ class VmGpu(TypedDict):
 
 
 class VmVolume(TypedDict):
-    """A volume that was made for a VM."""
+    """A volume that was made for a VM; a disk's has a format, and a size, 0 where that is its
+    image's.
+    """
 
     pool: str
     name: str
+    format: NotRequired[str]
+    size_bytes: NotRequired[int]
+
+
+class VmCd(TypedDict):
+    """A CD in a drive of a VM; ``boot``: it is booted from before the disks."""
+
+    pool: str
+    image: str
+    boot: bool
 
 
 class WaitingMove(TypedDict):
@@ -73,6 +85,7 @@ class VmItem(Look):
     labels: dict[str, str]
     gpus: list[VmGpu]
     volumes: list[VmVolume]
+    cds: list[VmCd]
     snapshots: list[str]
     cpus: list[int]
     numa_node: int | None
@@ -126,7 +139,8 @@ def vm_item(
             }
             for each in sorted(held, key=lambda each: (each.parent or each.device, each.device))
         ],
-        "volumes": [{"pool": pool, "name": name} for pool, name in vm.volumes],
+        "volumes": list(_volumes(vm)),
+        "cds": [{"pool": cd.pool, "image": cd.image, "boot": cd.boot} for cd in vm.spec.cds],
         "snapshots": [each.name for each in vm.snapshots],
         "cpus": list(vm.cpus),
         "numa_node": vm.numa_node,
@@ -134,6 +148,17 @@ def vm_item(
         "adopted": bool(vm.definition),
         "moves": [{"host": each.host, "user": each.user, "why": each.why} for each in moves],
     }
+
+
+def _volumes(vm: VmRecord) -> Iterator[VmVolume]:
+    """The disks' first; behind them the cloud-init seed's."""
+    for number, (pool, name) in enumerate(vm.volumes):
+        if number < len(vm.spec.disks):
+            disk = vm.spec.disks[number]
+            size = disk.size_bytes
+            yield {"pool": pool, "name": name, "format": disk.format, "size_bytes": size}
+        else:
+            yield {"pool": pool, "name": name}
 
 
 def _status(vm: VmRecord, power: str) -> str:
@@ -204,6 +229,7 @@ def _foreign(host: HostRecord, domain: DomainFacts) -> VmItem:
             for device in domain.devices
         ],
         "volumes": [],
+        "cds": [],
         "snapshots": [],
         "cpus": [],
         "numa_node": None,

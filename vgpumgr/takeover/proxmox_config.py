@@ -25,6 +25,14 @@ _FORBIDDEN = re.compile(
 _IDS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}", re.IGNORECASE)
 
 
+# What Proxmox VE writes for each guest that it makes, some of them at least.
+_USUAL = frozenset(
+    {
+        *("agent", "bios", "boot", "cores", "cpu", "hostpci0", "machine", "memory", "meta", "name"),
+        *("net0", "numa", "ostype", "scsi0", "scsihw", "smbios1", "sockets", "vga", "virtio0"),
+        "vmgenid",
+    }
+)
 _WINDOWS = frozenset({"wxp", "w2k", "w2k3", "w2k8", "wvista", "win7", "win8", "win10", "win11"})
 
 
@@ -74,6 +82,8 @@ def parse(text: str) -> ProxmoxConfig:
             raise Unreadable(f"more than {MAX_KEYS} keys: at line {number}")
     if not any(_is_key(each) for each in config.values):
         raise Unreadable("no line of it is KEY: VALUE, as qm config prints it")
+    if _USUAL.isdisjoint(config.values):
+        raise Unreadable("it has none of the keys that every guest's configuration has")
     return config
 
 

@@ -22,6 +22,7 @@ from vgpumgr.engine.whatif.simulation import Supposition, simulate
 from vgpumgr.model.errors import NoPlacement, StaleGeneration
 from vgpumgr.model.failover import FailoverReserve
 from vgpumgr.model.host import Fence
+from vgpumgr.model.layout import VFS_MAX, GpuLayout
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.queue import QueueState
 from vgpumgr.model.vm import Affinity, DiskSpec, Terms, VmSpec
@@ -116,6 +117,22 @@ def test_a_lost_host_is_evacuated_into_the_reserve(tmp_path: Path) -> None:
     outcome.raise_for_failure()
     assert not planned.staying and planned.remade
     assert lost not in {each.host for each in world.ledger.vms()}
+    world.close()
+
+
+def test_where_the_reserve_does_not_hold_only_what_makes_it_worse_is_refused(
+    tmp_path: Path,
+) -> None:
+    """The one A40 of the fleet has no substitute: VMs of other boards come all the same."""
+    world = SimWorld(tmp_path, host("A40"), *(host("T4", name=name) for name in ("h2", "h3")))
+    world.engine.refresh()
+    world.cut(GpuLayout(vfs=VFS_MAX))
+    world.engine.refresh()
+    world.apply(vm("only", "A40-8Q"))
+    world.engine = replace(world.engine, reserve=ONE)
+    world.apply(vm("t4", "T4-8Q"))
+    with pytest.raises(NoPlacement, match="more"):
+        world.apply(vm("more", "A40-8Q"))
     world.close()
 
 

@@ -12,7 +12,8 @@ from vgpumgr import takeover
 from vgpumgr.model.vm import GpuRequest, NicSpec, VmSpec
 from vgpumgr.spec import load, vm_document
 from vgpumgr.takeover import Fate, FleetVm, TakenVm, TakeoverChoices
-from vgpumgr.takeover.proxmox_config import mapped_devices
+from vgpumgr.takeover.guest_description import Unreadable
+from vgpumgr.takeover.proxmox_config import mapped_devices, parse
 from vgpumgr.takeover.source_keys import UNKNOWN
 
 NODE = Path(__file__).parents[2] / "cases" / "takeover" / "pve1"
@@ -252,3 +253,8 @@ def test_a_vm_that_was_taken_over_before_is_known_again() -> None:
     assert found.problems == (
         "the fleet has another VM a: rename it on the source, or delete that one",
     )
+
+
+def test_another_file_of_keys_and_values_is_no_guest() -> None:
+    with pytest.raises(Unreadable, match="none of the keys"):
+        parse("root:x:0:0:root:/root:/bin/bash\ndaemon: y\n")

@@ -13,8 +13,8 @@ from vgpumgr.cli.views.outcome_views import cut_off_text
 from vgpumgr.cli.views.plan_views import folded
 from vgpumgr.endpoints.host_drains import DrainEnd, DrainMove, DrainPlanItem
 from vgpumgr.endpoints.host_evacuations import EvacuationItem, LostVm
-from vgpumgr.endpoints.host_items import FenceItem, HostItem, MigrationItem
-from vgpumgr.model.formats import counted, format_mib
+from vgpumgr.endpoints.host_items import FenceItem, HostItem, MigrationItem, StorageItem
+from vgpumgr.model.formats import counted, format_mib, size_words
 from vgpumgr.model.operation import TaskState
 
 
@@ -59,7 +59,7 @@ def host_text(item: HostItem) -> str:
             *((key, value) for key, value in item["versions"].items()),
             ("GPUs", f"{item['gpu_count']} ({', '.join(item['models'])})"),
             *(("NVSwitch partition", _partition_text(each)) for each in _partitions(item)),
-            ("Storage pools", ", ".join(item["pools"])),
+            ("Storage pools", ", ".join(map(_storage_text, item["storage"]))),
             ("Stalled pools", ", ".join(item["stalled_pools"])),
             ("Networks", ", ".join(item["networks"])),
             ("Bridges", ", ".join(item["bridges"])),
@@ -71,6 +71,11 @@ def host_text(item: HostItem) -> str:
             *((f"Unknown {part['part']}", part["why"]) for part in item["unknown"]),
         ]
     )
+
+
+def _storage_text(pool: StorageItem) -> str:
+    """``default (dir, 15.9 TiB free)``."""
+    return f"{pool['name']} ({pool['kind']}, {size_words(pool['free_bytes'])} free)"
 
 
 def _word(known: bool | None, yes: str, no: str) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 from vgpumgr.cli.output import fields
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.figure_views import part_now_text
-from vgpumgr.endpoints.vm_items import UNKNOWN, VmGpu, VmItem, WaitingMove
-from vgpumgr.model.formats import format_mib
+from vgpumgr.endpoints.vm_items import UNKNOWN, VmCd, VmGpu, VmItem, VmVolume, WaitingMove
+from vgpumgr.model.formats import format_mib, size_words
 
 
 def power_text(item: Mapping[str, Any]) -> str:
@@ -57,13 +57,27 @@ def vm_text(item: VmItem) -> str:
             ("NUMA node", item["numa_node"]),
             ("Pinned CPUs", ",".join(map(str, item["cpus"]))),
             *(line for part in item["gpus"] for line in _part_lines(part)),
-            *(("Volume", f"{v['pool']}/{v['name']}") for v in item["volumes"]),
+            *(("Volume", _volume_text(each)) for each in item["volumes"]),
+            *(("CD", _cd_text(each)) for each in item["cds"]),
             ("Snapshots", ", ".join(item["snapshots"])),
             ("Labels", ", ".join(f"{k}={v}" for k, v in item["labels"].items())),
             ("Flavour", item["flavour"]),
             ("Tenant", item["tenant"]),
         ]
     )
+
+
+def _volume_text(volume: VmVolume) -> str:
+    """``default/desk-1bd389ef-0.qcow2 (qcow2, 20 GiB)``."""
+    size = volume.get("size_bytes", 0)
+    said = [volume.get("format", ""), size_words(size) if size else ""]
+    text = ", ".join(filter(None, said))
+    return f"{volume['pool']}/{volume['name']}{f' ({text})' if text else ''}"
+
+
+def _cd_text(cd: VmCd) -> str:
+    """``debian@12-1a2b3c4d.iso in default, booted from first``."""
+    return f"{cd['image']} in {cd['pool']}{', booted from first' if cd['boot'] else ''}"
 
 
 def _part_lines(part: VmGpu) -> Iterator[tuple[str, str]]:

@@ -56,15 +56,25 @@ class FailoverCheck:
         count = min(reserve.hosts, len(names))
         self._losses = tuple(combinations(names, count)) if count else ()
         self._outcomes: dict[tuple[str, ...], _Outcome] = {}
+        self._known: dict[tuple[str, ...], int] = {}
 
     def losses(self) -> Iterator[HostLoss]:
         """Each loss, and what it would come to."""
         for lost in self._losses:
             yield self._outcome(lost).loss
 
+    def keep_what_holds(self) -> None:
+        """From now on a loss counts as a shortfall where it leaves more VMs without a place than
+        it would now: one host of its kind in the fleet has no substitute, whatever comes elsewhere.
+        """
+        self._known = {loss.hosts: len(loss.homeless) for loss in self.losses() if loss.homeless}
+
     def shortfall(self) -> HostLoss | None:
-        """The first loss that would leave VMs without a place."""
-        return next((each for each in self.losses() if each.homeless), None)
+        """The first loss that would leave (more) VMs without a place."""
+        return next((each for each in self.losses() if self._is_worse(each)), None)
+
+    def _is_worse(self, loss: HostLoss) -> bool:
+        return len(loss.homeless) > self._known.get(loss.hosts, 0)
 
     def add(self, placed: Placed) -> None:
         """A VM comes to where it was placed; the supply must be as it was decided on."""

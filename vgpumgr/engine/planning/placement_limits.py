@@ -29,6 +29,7 @@ def _within_reserve(view: LedgerView, decisions: list[Decision]) -> list[Decisio
         return decisions
     cut = [each for each in placed if each.partitions]
     check = FailoverCheck(with_layouts_of(view, cut), view.reserve)
+    check.keep_what_holds()
     for each in placed:
         check.add(each)
     if check.shortfall() is None:

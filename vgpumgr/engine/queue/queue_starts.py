@@ -118,6 +118,7 @@ def _beyond_reserve(view: LedgerView, found: QueueDecision) -> list[Wait]:
     preempted = {name for each in found.starts for name in each.preempts}
     stopped = {vm.id for vm in view.vms if vm.name in preempted}
     check = FailoverCheck(view_without(view, stopped), view.reserve)
+    check.keep_what_holds()
     for start in found.starts:
         check.add(start.placed)
         if (loss := check.shortfall()) is not None:

@@ -16,6 +16,9 @@ from vgpumgr.model.load_scale import LoadWindow
 
 # No host is called so.
 GROUP_THREAD = "groups:"
+# Where there are no groups all VMs are read for one so often, and no sooner after a start: what a
+# group does is looked at for minutes before it gets a replica.
+LOOK_FOR_GROUPS_S = 30.0
 
 
 class GroupTask:
@@ -27,12 +30,16 @@ class GroupTask:
         self._emit = emit
         self._loads = GroupLoads()
         self._told: dict[str, str] = {}
+        self._look_at = context.clock.monotonic() + LOOK_FOR_GROUPS_S
 
     def take(self, lane: CycleThread) -> bool:
         """The whole cycle, unless another controller has it; was anything begun?"""
         context = self._context
+        if context.clock.monotonic() < self._look_at:
+            return False
         found = group_scale.groups(context.ledger.vms())
         if not found:
+            self._look_at = context.clock.monotonic() + LOOK_FOR_GROUPS_S
             return False
         windows = self._loads.windows(context, found)
         if context.ledger.frozen() is not None or not context.ledger.claim(GROUP_THREAD):

@@ -35,7 +35,7 @@ test: setup ## unit, contract and golden tests, the main line end to end; real l
 
 test-thorough: setup ## all other tests: every command and way, properties, crashes at every step, real hosts
 	@tools/setup.sh test
-	@tools/test.sh thorough
+	@tools/test.sh "thorough and not release"
 
 lint: setup ## ruff; ansible-lint
 	.venv/bin/ruff check .
@@ -86,6 +86,7 @@ bench-placement-speed: setup ## decisions of every rule on 100 to 50,000 hosts, 
 release-check: setup ## what is too long for every change, about three hours, as root: bare Debian 12 and 13, all kill points, guards, races, soak, hostile hosts
 	@tools/setup.sh release
 	@for release in 12 13; do tools/bare-check.sh $$release demo test || exit 1; done
+	@tools/test.sh release
 	@$(MAKE) faults guards race soak hostile
 
 golden: setup ## rewrite golden files; review the diff

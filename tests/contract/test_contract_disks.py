@@ -218,6 +218,18 @@ def cases(found: Cases[DiskBench], *, every: bool) -> list[Any]:
     ]
 
 
+# A kill at each write takes minutes for each case of a pool that other machines serve.
+KILLED_ON = pytest.mark.parametrize(
+    "real_host",
+    [
+        pytest.param(FILES, id=FILES.name),
+        *(pytest.param(pool, id=pool.name, marks=pytest.mark.release) for pool in (NFS, CEPH)),
+    ],
+    indirect=True,
+    scope="module",
+)
+
+
 @pytest.mark.parametrize("case", cases(CASES, every=True))
 def test_a_simulated_host(simulated_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(simulated_bench)
@@ -240,6 +252,7 @@ def test_a_real_host(real_bench: DiskBench, case: Case[DiskBench]) -> None:
 @pytest.mark.libvirtd
 @pytest.mark.thorough
 @pytest.mark.timeout(900)
+@KILLED_ON
 @pytest.mark.parametrize("case", cases(KILLS, every=True))
 def test_a_real_host_killed(real_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(real_bench)
@@ -269,6 +282,7 @@ def test_backups_of_a_real_host(real_bench: DiskBench, case: Case[DiskBench]) ->
 @pytest.mark.libvirtd
 @pytest.mark.thorough
 @pytest.mark.timeout(900)
+@KILLED_ON
 @pytest.mark.parametrize("case", cases(backup_cases.KILLS, every=True))
 def test_backups_of_a_real_host_killed(real_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(real_bench)

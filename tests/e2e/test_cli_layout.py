@@ -151,29 +151,23 @@ def test_a_file_without_a_layout_is_refused(cli: Cli) -> None:
     refused = cli.fails(2, "layout", "plan", "-f", cli.documents(vm("web")))
     assert "holds no layout" in refused.err
     refused = cli.fails(2, "apply", "-f", layout(cli, CUT))
-    assert "names no VM" in refused.err
-    assert "next: vgpumgr layout plan -f " in refused.err
+    assert "change 2 GPUs on mig?" in refused.err
 
 
 # -- layouts beside VMs in one file -----------------------------------------------------------
 
 
-def test_apply_makes_vms_only_where_the_files_layouts_hold(cli: Cli) -> None:
-    """`apply` asks nothing, so it partitions nothing: it says what to type."""
+def test_apply_asks_before_it_partitions_and_then_makes_the_vms(cli: Cli) -> None:
     cut = {"kind": "Layout", "name": "cut", "hosts": ["mig"], "gpus": [CUT]}
     file = cli.documents(cut, vm("web", "1g.10gb"), name="both.yaml")
     before = host_dumps(cli)
-    refused = cli.fails(4, "apply", "-f", file, "-o", "json")
-    assert "2 GPUs not partitioned" in refused.error["message"]
-    assert refused.error["next"].startswith(f"vgpumgr layout apply -f {file}")
-    planned = cli("plan", "-f", file)
-    assert planned.code == 5
-    assert f"next: vgpumgr layout apply -f {file}" in planned.out
+    refused = cli.fails(2, "apply", "-f", file, "-o", "json")
+    assert refused.error["message"] == "change 2 GPUs on mig?"
+    assert refused.error["next"] == "add -y"
+    assert cli.ok("plan", "-f", file, "-o", "json").json["layouts"]["changes"] == 2
     cli.fails(10, "diff", "-f", file)
     assert host_dumps(cli) == before
-    cli.ok("layout", "apply", "-f", file, "-y")
-    assert cli.ok("plan", "-f", file, "-o", "json").json["layouts"]["changes"] == 0
-    cli.ok("apply", "-f", file)
+    cli.ok("apply", "-f", file, "-y")
     cli.ok("diff", "-f", file)
     cli.ok("delete", "-f", file, "--force", "-y")
     assert gpus(cli, "mig")[0]["mig"]["enabled"]

@@ -244,7 +244,7 @@ def test_what_is_missing_or_wrong_says_what_to_type(cli: Cli, disks: Path, tmp_p
     assert "no room" in cli.fails(5, *take(cli, "apply", *folder, text=large)).err
     assert "left out" in cli.ok(*take(cli, "apply", *folder, "--partial", text=large)).err
     assert cli.items("vm", "list") == []
-    assert "no description" in cli.fails(2, *take(cli, "plan", "--vm", "other")).err
+    assert "no description" in cli.fails(3, *take(cli, "plan", "--vm", "other")).err
     cli.fails(3, "takeover", "plan", "--from", "proxmox", str(tmp_path / "none"))
     cli.fails(3, "takeover", "plan", "--from", "libvirt", str(empty))
     cli.fails(2, "takeover", "plan", conf(cli))

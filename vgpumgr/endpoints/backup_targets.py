@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from typing_extensions import TypedDict
@@ -14,7 +14,7 @@ from vgpumgr.endpoints.access import Done
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
 from vgpumgr.endpoints.shapes import ItemList, Name, Nothing, Time
-from vgpumgr.model.errors import UsageError
+from vgpumgr.model.errors import Conflict, UsageError
 from vgpumgr.model.formats import spanned
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.vm import NAME
@@ -87,7 +87,8 @@ def list_targets(context: CallContext, _: Nothing) -> Result[ItemList[TargetItem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTarget:
-    """A target, new or in the place of the one of that name: its storage ``pool``; ``vms`` are
+    """A target, new or with ``replace`` in the place of the one of that name: its storage ``pool``;
+    ``vms`` are
     patterns of VMs' names (``web-*``) that are backed up ``every_s`` seconds, and ``last``,
     ``daily`` and ``weekly`` say which of these backups are kept (all 0: every one). ``freeze``:
     guests with an agent have whole file systems at that moment. Each ``full_every``-th backup of a
@@ -103,6 +104,7 @@ class SetTarget:
     weekly: Kept = 0
     freeze: bool = False
     full_every: Annotated[int, ParameterLimits(ge=1, le=MOST_CHAIN)] = 1
+    replace: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +115,9 @@ class OneTarget:
 
 
 def set_target(context: CallContext, asked: SetTarget) -> Result[TargetItem]:
-    """Write it down; Conflict where its pool would change under its backups."""
+    """Write it down; Conflict where its pool would change under its backups, or a schedule would be
+    lost by a command that did not mean to.
+    """
     if re.fullmatch(NAME, asked.name) is None:
         raise UsageError(
             f"{asked.name!r:.80} is no name of a backup target", next="small letters, digits and -"
@@ -126,20 +130,33 @@ def set_target(context: CallContext, asked: SetTarget) -> Result[TargetItem]:
             "--every 1d --vm 'web-*'",
         )
     ledger = context.app.writable_ledger
-    ledger.set_backup_target(
-        BackupTarget(
-            name=asked.name,
-            pool=asked.pool,
-            vms=asked.vms,
-            every_s=asked.every_s,
-            keep=RetentionRules(last=asked.last, daily=asked.daily, weekly=asked.weekly),
-            freeze=asked.freeze,
-            full_every=asked.full_every,
-        )
+    target = BackupTarget(
+        name=asked.name,
+        pool=asked.pool,
+        vms=asked.vms,
+        every_s=asked.every_s,
+        keep=RetentionRules(last=asked.last, daily=asked.daily, weekly=asked.weekly),
+        freeze=asked.freeze,
+        full_every=asked.full_every,
     )
+    if not asked.replace:
+        _refuse_other(target, ledger.backup_targets())
+    ledger.set_backup_target(target)
     found = next(each for each in ledger.backup_targets() if each.name == asked.name)
     there = [each for each in ledger.vm_backups() if each.target == asked.name]
     return Result(answer=target_item(found, len(there)), notes=tuple(_lacking(context, asked.pool)))
+
+
+def _refuse_other(target: BackupTarget, known: Iterable[BackupTarget]) -> None:
+    """Conflict where the target of that name says something else: all that it says would go."""
+    for each in known:
+        own = replace(each, set_at=target.set_at, set_by=target.set_by)
+        if each.name == target.name and own != target:
+            raise Conflict(
+                f"there is another backup target {target.name}",
+                why="its pool, schedule and what is kept would all be those of this command",
+                next="vgpumgr backup target list; then the same command with --replace",
+            )
 
 
 def _lacking(context: CallContext, pool: str) -> Iterator[str]:

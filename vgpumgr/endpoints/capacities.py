@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,7 +66,9 @@ class CapacityAsked:
 
 
 def list_capacity(context: CallContext, asked: CapacityAsked) -> Result[ItemList[CapacityItem]]:
-    """That many more requests succeed, and the next is refused."""
+    """That many more requests succeed, and the next is refused; what a failover reserve forbids is
+    not taken off.
+    """
     from vgpumgr.engine.capacity.profile_capacity import DAY_S, MOST_DAYS, UsageGrowth, capacity
     from vgpumgr.engine.capacity.relayout_capacity import with_layouts
     from vgpumgr.engine.inventory.host_supply import build_fleet
@@ -88,7 +90,15 @@ def list_capacity(context: CallContext, asked: CapacityAsked) -> Result[ItemList
         raise UnknownProfile(f"no GPU of the fleet can provide {names}", next="vgpumgr capacity")
     items: list[Any] = [{"name": each.profile, **to_plain(each)} for each in rooms]
     notes = _gauge_notes(context, fleet) if asked.gauge else ()
-    return Result(answer={"items": items}, notes=notes, error=unread)
+    return Result(answer={"items": items}, notes=(*notes, *_reserve_notes(context)), error=unread)
+
+
+def _reserve_notes(context: CallContext) -> Iterator[str]:
+    if context.app.config.reserve_hosts:
+        yield (
+            "the failover reserve is not taken off: "
+            "vgpumgr simulate --fail-each --add PROFILE=N says how much of it may be used"
+        )
 
 
 def gauge_text(gauge: FragmentationGauge) -> str:

@@ -92,10 +92,11 @@ def target() -> None:
     help="Each N-th of a VM is full; the others hold what was written since. [default: all]",
 )
 @click.option("--freeze", is_flag=True, help="Have guests with an agent freeze their file systems.")
+@click.option("--replace", is_flag=True, help="Put all this in the place of what NAME says now.")
 @output_option
 @pass_context
 def create(context: Context, /, **asked: Any) -> None:
-    """Back up VMs to a storage pool, as NAME, or change what NAME says.
+    """Back up VMs to a storage pool, as NAME.
 
     `serve` backs up the VMs of --vm and deletes backups that --last, --daily and --weekly do not
     keep; without these three it deletes none. Backups that a person made stay.

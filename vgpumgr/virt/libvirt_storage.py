@@ -219,11 +219,20 @@ def _pool_facts(pool: Any) -> StoragePool:
         kind=place.kind,
         path=place.path,
         capacity_bytes=capacity,
-        # libvirt takes what new volumes may grow to from it, below zero in a small pool of Ceph's.
-        available_bytes=available if available <= capacity else 0,
+        available_bytes=free_bytes(capacity, available),
         active=bool(pool.isActive()),
         source=place.source,
     )
+
+
+def free_bytes(capacity: int, available: int) -> int:
+    """What is free of a pool, by libvirt's count of it.
+
+    Between two reads of a pool libvirt takes off what new volumes may grow to, and adds what
+    deleted ones had grown to, in 64 bits without a sign: that comes to less than nothing (close to
+    2^64, in small pools of Ceph's), or to a little more than the pool has.
+    """
+    return 0 if available >= 1 << 63 else min(available, capacity)
 
 
 def _volume_facts(pool: str, volume: Any) -> VolumeFacts:

@@ -36,6 +36,7 @@ def run(work: Callable[[], Any], seconds: float, alone: str) -> Any:
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
+            os.close(reading)  # else its answer has a reader even when the caller is gone
             _be_the_child(work, writing)
         _children.append(child)
         os.close(writing)

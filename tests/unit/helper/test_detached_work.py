@@ -73,6 +73,24 @@ def test_what_hangs_is_left_alone_and_no_second_joins_it(tmp_path: Path) -> None
     assert detached_work.run(lambda: "well", 60.0, str(lock)) == "well", "its place stays taken"
 
 
+# A caller that is killed while an answer longer than the pipe is on its way.
+KILLED = """
+import os, signal, sys
+from vgpumgr.helper import detached_work
+def work():
+    os.kill(os.getppid(), signal.SIGKILL)
+    return "x" * 300_000
+detached_work.run(work, 60.0, sys.argv[1])
+"""
+
+
+def test_an_answer_that_no_caller_waits_for_keeps_no_place(tmp_path: Path) -> None:
+    lock = tmp_path / "l"
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(lock)], timeout=60, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    assert detached_work.run(lambda: "well", 10.0, str(lock)) == "well", "its place stays taken"
+
+
 def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
     target = tmp_path / "target"
     (tmp_path / "l").symlink_to(target)

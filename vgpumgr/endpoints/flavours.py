@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -35,25 +36,31 @@ class FlavourItem(TypedDict):
     pools: list[str]
 
 
-def flavour_item(flavour: Flavour, reads: ScopedReads) -> FlavourItem:
-    """The JSON of a flavour."""
-    name = flavour.name
-    return {
-        "name": name,
-        "keys": dict(flavour.keys),
-        "host_class": flavour.host_class,
-        "set_at": flavour.set_at,
-        "set_by": flavour.set_by,
-        "vms": [vm.name for vm in reads.vms() if vm.spec.flavour == name],
-        "pools": [each.name for each in reads.pools() if each.spec.desktop.flavour == name],
-    }
+def flavour_items(flavours: Iterable[Flavour], reads: ScopedReads) -> list[FlavourItem]:
+    """The JSON of flavours."""
+    vms: dict[str, list[str]] = {}
+    for vm in reads.vms():
+        vms.setdefault(vm.spec.flavour, []).append(vm.name)
+    pools: dict[str, list[str]] = {}
+    for pool in reads.pools():
+        pools.setdefault(pool.spec.desktop.flavour, []).append(pool.name)
+    return [
+        {
+            "name": each.name,
+            "keys": dict(each.keys),
+            "host_class": each.host_class,
+            "set_at": each.set_at,
+            "set_by": each.set_by,
+            "vms": vms.get(each.name, []),
+            "pools": pools.get(each.name, []),
+        }
+        for each in flavours
+    ]
 
 
 def list_flavours(context: CallContext, _: Nothing) -> Result[ItemList[FlavourItem]]:
     """Every flavour."""
-    reads = context.reads
-    items = [flavour_item(each, reads) for each in context.app.ledger.flavours()]
-    return Result(answer={"items": items})
+    return Result(answer={"items": flavour_items(context.app.ledger.flavours(), context.reads)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +77,8 @@ def show_flavour(context: CallContext, asked: OneFlavour) -> Result[FlavourItem]
     known = {each.name: each for each in context.app.ledger.flavours()}
     if asked.name not in known:
         raise not_found("flavour", asked.name, known)
-    return Result(answer=flavour_item(known[asked.name], context.reads))
+    [item] = flavour_items([known[asked.name]], context.reads)
+    return Result(answer=item)
 
 
 def delete_flavour(context: CallContext, asked: OneFlavour) -> Result[Done]:
@@ -80,8 +88,8 @@ def delete_flavour(context: CallContext, asked: OneFlavour) -> Result[Done]:
 
 
 class FlavourChange(TypedDict):
-    """What a document changes of a flavour: a line per key; ``vms`` and ``pools`` have it, and
-    change when their files are applied again.
+    """What a document changes of a flavour: a line per key; ``used`` counts the VMs and pools that
+    have it, and change when their files are applied again.
     """
 
     name: str
@@ -102,14 +110,14 @@ def flavour_changes(context: CallContext, wanted: Iterable[Flavour]) -> FlavourC
     """The JSON of what documents change of flavours."""
     ledger = context.app.ledger
     known = {each.name: each for each in ledger.flavours()}
-    used = [vm.spec.flavour for vm in context.reads.vms()]
-    used += [each.spec.desktop.flavour for each in context.reads.pools()]
+    used = Counter(vm.spec.flavour for vm in context.reads.vms())
+    used.update(each.spec.desktop.flavour for each in context.reads.pools())
     items: list[FlavourChange] = [
         {
             "name": each.name,
             "new": each.name not in known,
             "changes": list(_changes(known.get(each.name), each)),
-            "used": used.count(each.name),
+            "used": used[each.name],
         }
         for each in wanted
     ]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from tests.simworld import SimWorld, host, vm
 from tests.unit.store.values import open_ledger
+from vgpumgr.endpoints.flavours import flavour_items
 from vgpumgr.model.errors import Conflict, InUse, NotFound
 from vgpumgr.model.flavour import Flavour
+from vgpumgr.model.role_binding import ALL_TENANTS
 from vgpumgr.store.ledger.flavours import MOST_FLAVOURS
+from vgpumgr.store.ledger.scoped_reads import SqlScopedReads
 
 SMALL = Flavour(name="small", keys={"vcpus": 2, "gpus": [{"profile": "T4-2Q"}]})
 
@@ -54,6 +58,20 @@ def world(tmp_path: Path) -> Iterator[SimWorld]:
     made.engine.refresh()
     yield made
     made.close()
+
+
+def test_vms_and_pools_are_read_once_for_all_flavours(
+    world: SimWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flavours = [Flavour(name=name) for name in ("large", "none", "small")]
+    for each in flavours:
+        world.ledger.set_flavour(each)
+    world.apply(vm("a", flavour="small"), vm("b", flavour="large"), vm("c", flavour="small"))
+    reads, read = count(), SqlScopedReads.vms
+    monkeypatch.setattr(SqlScopedReads, "vms", lambda of: (next(reads), read(of))[1])
+    items = flavour_items(flavours, world.ledger.within(ALL_TENANTS))
+    assert [each["vms"] for each in items] == [["b"], [], ["a", "c"]]
+    assert next(reads) == 1
 
 
 def test_there_is_a_most(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from vgpumgr.model.load_scale import GroupScale, LoadWindow
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.spec import Documents
 from vgpumgr.store import open_ledger
+from vgpumgr.store.sql_ledger import SqlLedger
 from vgpumgr.telemetry.telemetry_round import TelemetryOptions, TelemetryRound
 
 WEB = GroupScale(group="web", least=2, most=4, policy=BUSY)
@@ -139,6 +141,20 @@ def test_a_replica_that_a_person_deleted_comes_back_by_load_alone(
     assert group.later(200) == ["web-02"]
     group.inject("gpu", GPU, "busy")
     assert group.later(120) == ["web-01", "web-02"]
+
+
+def test_vms_are_read_as_often_as_loads_are_noted(
+    made: list[Scaled], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`serve` takes the cycle every second, and when another process has changed anything."""
+    group = scaled(made, tmp_path)
+    group.later(30)
+    reads, read = count(), SqlLedger.vms
+    monkeypatch.setattr(SqlLedger, "vms", lambda ledger: (next(reads), read(ledger))[1])
+    for _ in range(100):
+        group.clock.wait(1)
+        group.task.take(CycleThread(GROUP_THREAD, group.clock))
+    assert next(reads) == 10
 
 
 def test_one_controller_has_the_turn(made: list[Scaled], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind
 from vgpumgr.engine.controller.cycle_threads import CycleThread
 from vgpumgr.engine.controller.retry_backoff import RetryBackoff
+from vgpumgr.engine.desktops.load_history import EVERY_S
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.vms import group_scale
@@ -16,8 +17,9 @@ from vgpumgr.model.load_scale import LoadWindow
 
 # No host is called so.
 GROUP_THREAD = "groups:"
-# Where there are no groups all VMs are read for one so often, and no sooner after a start: what a
-# group does is looked at for minutes before it gets a replica.
+# Each look reads all VMs: one is made as often as loads are noted. Where there are no groups it is
+# made so often, and no sooner after a start: what a group does is looked at for minutes before it
+# gets a replica.
 LOOK_FOR_GROUPS_S = 30.0
 
 
@@ -38,8 +40,9 @@ class GroupTask:
         if context.clock.monotonic() < self._look_at:
             return False
         found = group_scale.groups(context.ledger.vms())
+        pause_s = EVERY_S if found else LOOK_FOR_GROUPS_S
+        self._look_at = context.clock.monotonic() + pause_s
         if not found:
-            self._look_at = context.clock.monotonic() + LOOK_FOR_GROUPS_S
             return False
         windows = self._loads.windows(context, found)
         if context.ledger.frozen() is not None or not context.ledger.claim(GROUP_THREAD):

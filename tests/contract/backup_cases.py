@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -37,6 +37,7 @@ KILLS = Cases[DiskBench]()
 LISTS = (CASES, KILLS)
 """Both run on a simulated host and on a real one: test_contract_disks.py."""
 
+MACHINE = "1f0e2d3c-4b5a-4697-8879-0a1b2c3d4e5f"
 TARGET = BackupTarget(name="vault", pool=BACKUPS)
 
 
@@ -44,7 +45,7 @@ def ready(bench: DiskBench, *, running: bool = False) -> None:
     """A VM ``a`` whose disks hold 1, and a target. One of the disks is raw."""
     bench.ledger.set_backup_target(TARGET)
     first, second = bench.two
-    bench.make(first, replace(second, format="raw"))
+    bench.make(first, replace(second, format="raw"), uuid=MACHINE)
     if not running:
         bench.stop()
     bench.write(1)
@@ -65,8 +66,8 @@ def taken(bench: DiskBench) -> VmBackup:
     return found
 
 
-def read_document(document: Mapping[str, Any]) -> VmSpec:
-    return load(json.dumps(document), "backup").vms[0]
+def read_document(document: Mapping[str, Any]) -> Sequence[VmSpec]:
+    return load(json.dumps(document), "backup").vms
 
 
 def restore(bench: DiskBench, backup: VmBackup, name: str = "") -> None:
@@ -86,6 +87,7 @@ def a_vm_that_is_off_is_restored_under_another_name(bench: DiskBench) -> None:
     bench.stop("b")
     assert (bench.read("a"), bench.read("b")) == ([2, 2], [1, 1])
     assert [each.format for each in bench.vm("b").spec.disks] == [bench.pool.format, "raw"]
+    assert bench.vm("a").domain_uuid == MACHINE != bench.vm("b").domain_uuid
     below = [bench.host.storage.look(*each) for each in bench.vm("b").volumes]
     assert all(each is not None and not each.backing_path for each in below)
     assert bench.nothing_is_left()
@@ -114,7 +116,7 @@ def a_deleted_vm_is_restored_under_its_own_name(bench: DiskBench) -> None:
     bench.engine.delete(["a"], keep_disks=False, force=True).raise_for_failure()
     restore(bench, made)
     bench.stop()
-    assert bench.read() == [1, 1]
+    assert bench.read() == [1, 1] and bench.vm().domain_uuid == MACHINE
     if bench.pool.layered:
         plan, outcome = bench.engine.apply([spec])
         outcome.raise_for_failure()
@@ -183,6 +185,13 @@ def what_has_no_manifest_is_no_backup(bench: DiskBench) -> None:
     bench.forget_backups()
 
 
+A_POOL = {
+    **{"apiVersion": "vgpumgr/v1", "kind": "Pool", "name": "a", "image": "cad@1"},
+    **{"gpus": [{"profile": "T4-4Q"}], "vcpus": 1, "memory": "1GiB", "max": 2},
+    "entitlement": {"users": ["ada"]},
+}
+
+
 def forge(bench: DiskBench, backup: VmBackup, **fields: object) -> None:
     """Another hand writes a manifest with a digest that is right."""
     host = bench.host
@@ -203,7 +212,10 @@ def a_forged_manifest_makes_no_other_vm_than_a_file_could(bench: DiskBench) -> N
         {"document": {**sound, "name": "../../b"}},
         {"document": {**sound, "vcpus": "many"}},
         {"document": {**sound, "disks": [{"mode": "overlay", "image": "../../etc/shadow"}]}},
+        {"document": {**sound, "disks": ["vda", "vdb"]}},
         {"document": {**sound, "kind": "Layout"}},
+        {"document": {**sound, "replicas": 2}},
+        {"document": A_POOL},
         {"document": {}},
         {"disks": found.disks[:1]},
         {"disks": (*others, *found.disks[1:])},

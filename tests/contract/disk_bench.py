@@ -125,8 +125,8 @@ class DiskBench:
     def vm(self, name: str = "a") -> VmRecord:
         return self.ledger.vm(name)
 
-    def make(self, *disks: DiskSpec, name: str = "a") -> None:
-        spec = VmSpec(name=name, vcpus=1, memory_mib=64, firmware="bios", disks=disks)
+    def make(self, *disks: DiskSpec, name: str = "a", uuid: str = "") -> None:
+        spec = VmSpec(name=name, vcpus=1, memory_mib=64, firmware="bios", disks=disks, uuid=uuid)
         self.engine.apply([spec])[1].raise_for_failure()
 
     def stop(self, name: str = "a") -> None:

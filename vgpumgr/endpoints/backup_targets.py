@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -77,9 +78,10 @@ def target_item(target: BackupTarget, backups: int) -> TargetItem:
 
 def list_targets(context: CallContext, _: Nothing) -> Result[ItemList[TargetItem]]:
     """Every target, with the number of the caller's backups on it."""
-    there = [each.target for each in context.reads.vm_backups() if each.state is BackupState.THERE]
+    backups = context.reads.vm_backups()
+    there = Counter(each.target for each in backups if each.state is BackupState.THERE)
     targets = context.app.ledger.backup_targets()
-    items = [target_item(each, there.count(each.name)) for each in targets]
+    items = [target_item(each, there[each.name]) for each in targets]
     if not context.scope.is_all:
         items = [{**each, "vms": [], "set_by": ""} for each in items]
     return Result(answer={"items": items})

@@ -201,9 +201,9 @@ def restore_backup(context: CallContext, asked: RestoreBackup) -> Result[Applied
     require_new_vm_name(context, asked.name or backup.vm)
     ledger = context.app.ledger
 
-    def read(document: Mapping[str, Any]) -> VmSpec:
+    def read(document: Mapping[str, Any]) -> Sequence[VmSpec]:
         text = json.dumps(document, ensure_ascii=False).encode(errors="surrogatepass")
-        return checked(ledger, text, f"backup {backup.id[:8]}").vms[0]
+        return checked(ledger, text, f"backup {backup.id[:8]}").vms
 
     profiles = asked.profiles if asked.profiles or asked.no_gpus else None
     request = RestoreRequest(name=asked.name, profiles=profiles, pool=asked.pool)

@@ -213,8 +213,8 @@ class BackupLedger(Protocol):
     def delete_backup_target(self, name: str) -> None:
         """Forget a target; NotFound, or InUse while there are backups on it."""
 
-    def vm_backups(self) -> tuple[VmBackup, ...]:
-        """Every backup that is not gone, the oldest first."""
+    def vm_backups(self, vm_id: str = "") -> tuple[VmBackup, ...]:
+        """Every backup that is not gone, or those of one VM, the oldest first."""
 
     def enter_backup(self, backup: VmBackup) -> None:
         """A backup that was found on its target; one that is known already is left alone."""

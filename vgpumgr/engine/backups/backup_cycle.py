@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from vgpumgr.engine.backups import backup_removal, vm_backups
@@ -82,27 +82,34 @@ def one_per_host(vms: Iterable[VmRecord], most: int = MOST_AT_ONCE) -> Iterator[
 
 
 def step(context: EngineContext, ready: Ready) -> BackupCycleReport:
-    """Back up what is due, a few VMs of each target; then delete what its rules let go."""
-    report = BackupCycleReport()
-    for target in context.ledger.backup_targets():
-        if context.stop.is_set():
-            break
-        made = _back_up(context, target, ready)
-        gone = _let_go(context, target, ready)
-        report = BackupCycleReport(
-            ended=(*report.ended, *made.ended),
-            deleted=(*report.deleted, *gone.deleted),
-            failed={**report.failed, **made.failed, **gone.failed},
-        )
+    """Back up what is due, a few VMs of each target; then delete what their rules let go. A fleet
+    has many backups: all are read once for each of the two.
+    """
+    targets, report = context.ledger.backup_targets(), BackupCycleReport()
+    scheduled = [each for each in targets if each.every_s is not None]
+    kept = [each for each in targets if not each.keep.keeps_all]
+    for each_step, those in ((_back_up, scheduled), (_let_go, kept)):
+        backups = context.ledger.vm_backups() if those else ()
+        for target in those:
+            if not context.stop.is_set():
+                report = _both(report, each_step(context, target, backups, ready))
     return report
 
 
-def _back_up(context: EngineContext, target: BackupTarget, ready: Ready) -> BackupCycleReport:
-    if target.every_s is None:
-        return BackupCycleReport()
+def _both(one: BackupCycleReport, other: BackupCycleReport) -> BackupCycleReport:
+    return BackupCycleReport(
+        ended=(*one.ended, *other.ended),
+        deleted=(*one.deleted, *other.deleted),
+        failed={**one.failed, **other.failed},
+    )
+
+
+def _back_up(
+    context: EngineContext, target: BackupTarget, backups: Sequence[VmBackup], ready: Ready
+) -> BackupCycleReport:
     ledger = context.ledger
     desktops = {each.name for each in ledger.desktops()}
-    waiting = due(target, ledger.vms(), ledger.vm_backups(), context.clock.now())
+    waiting = due(target, ledger.vms(), backups, context.clock.now())
     mine = [vm for vm in waiting if vm.name not in desktops and ready(key(target.name, vm.name))]
     planned: list[PlannedBackup] = []
     failed: dict[str, VgpumgrError] = {}
@@ -128,17 +135,17 @@ def _back_up(context: EngineContext, target: BackupTarget, ready: Ready) -> Back
     return BackupCycleReport(ended=outcome.vms, failed=failed)
 
 
-def _let_go(context: EngineContext, target: BackupTarget, ready: Ready) -> BackupCycleReport:
-    if target.keep.keeps_all:
-        return BackupCycleReport()
+def _let_go(
+    context: EngineContext, target: BackupTarget, backups: Sequence[VmBackup], ready: Ready
+) -> BackupCycleReport:
     by_vm: dict[str, list[VmBackup]] = {}
-    for each in context.ledger.vm_backups():
+    for each in backups:
         if each.target == target.name:
             by_vm.setdefault(each.vm_id, []).append(each)
     deleted: list[VmBackup] = []
     failed: dict[str, VgpumgrError] = {}
-    for backups in by_vm.values():
-        for each in expired(backups, target.keep):
+    for mine in by_vm.values():
+        for each in expired(mine, target.keep):
             what = key(target.name, each.id)
             if context.stop.is_set() or not ready(what):
                 continue

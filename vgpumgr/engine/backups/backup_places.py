@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.steps.backup_manifest import read_manifest
 from vgpumgr.engine.storage.shared_storage import is_one_storage
 from vgpumgr.model.errors import Conflict, HostUnreachable, NotFound, UsageError, VgpumgrError
-from vgpumgr.model.host import HostFacts, StoragePool
+from vgpumgr.model.host import HostFacts, HostRecord, StoragePool
 from vgpumgr.model.ports import Host
 from vgpumgr.model.vm import VmRecord
 from vgpumgr.model.vm_backup import BackupManifest, BackupState, BackupTarget, VmBackup
@@ -103,11 +102,11 @@ def require_target(target: BackupTarget, vm: VmRecord, facts: HostFacts) -> Stor
     return pool
 
 
-def hosts_of(view: LedgerView, backup: VmBackup) -> Iterator[str]:
+def hosts_of(hosts: Iterable[HostRecord], backup: VmBackup) -> Iterator[str]:
     """The hosts that may see the backup, the one that made it first."""
     have = [
         host.name
-        for host in view.hosts
+        for host in hosts
         if host.facts and any(each.name == backup.pool for each in host.facts.pools)
     ]
     yield from (name for name in have if name == backup.host)
@@ -119,7 +118,7 @@ def seen_on(context: EngineContext, backup: VmBackup) -> tuple[Host, BackupManif
     its pool were asked and none sees it, HostUnreachable where one of them did not answer.
     """
     silent, asked = [], []
-    for name in hosts_of(context.view(), backup):
+    for name in hosts_of(context.ledger.hosts(), backup):
         host = context.host(name)
         try:
             found = read_manifest(host, backup.pool, backup.manifest)

@@ -24,11 +24,12 @@ def delete(context: EngineContext, backup: VmBackup) -> Outcome:
     _finish_cut(context, backup)
 
     def attempt() -> Outcome:
-        now = next((each for each in context.ledger.vm_backups() if each.id == backup.id), None)
+        every = context.ledger.vm_backups(backup.vm_id)
+        now = next((each for each in every if each.id == backup.id), None)
         if now is None:
             return Outcome()
         refuse_used(now, context.ledger.vms())
-        _refuse_needed(now, context.ledger.vm_backups())
+        _refuse_needed(now, every)
         host, volumes = _volumes(context, now)
         if not volumes:
             context.ledger.backup_lost(now.id)
@@ -87,7 +88,7 @@ def _volumes(context: EngineContext, backup: VmBackup) -> tuple[str, tuple[str, 
     """A host that sees volumes of it, and these, the manifest first; none where there are none."""
     silent: list[str] = []
     asked = False
-    for name in hosts_of(context.view(), backup):
+    for name in hosts_of(context.ledger.hosts(), backup):
         try:
             found = [each.name for each in context.host(name).storage.volumes(backup.pool)]
         except VgpumgrError as error:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from vgpumgr.engine.backups.backup_places import FOLDERS, require_there, seen_on
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.errors import Conflict
+from vgpumgr.model.formats import counted
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.model.vm_backup import BackupManifest, VmBackup
 
@@ -31,14 +32,21 @@ def restored_spec(
     context: EngineContext,
     backup: VmBackup,
     request: RestoreRequest,
-    read: Callable[[Mapping[str, Any]], VmSpec],
+    read: Callable[[Mapping[str, Any]], Sequence[VmSpec]],
 ) -> VmSpec:
-    """The VM to make from a backup. ``read`` makes a spec of a document, with all checks: what lies
+    """The VM to make from a backup. ``read`` makes specs of a document, with all checks: what lies
     on a target is not trusted more than a file. Conflict where document and disks do not match.
     """
     require_there(backup)
     _, manifest = seen_on(context, backup)
-    spec = read(_document(context, backup, manifest, request))
+    specs = read(_document(context, backup, manifest, request))
+    if len(specs) != 1:
+        raise Conflict(
+            f"backup {backup.id[:8]} does not hold one VM",
+            why=f"its manifest has a document of {counted(len(specs), 'VM')}",
+            next=f"vgpumgr backup verify {backup.id[:8]}",
+        )
+    [spec] = specs
     if len(spec.disks) != len(manifest.disks):
         raise Conflict(
             f"backup {backup.id[:8]} does not hold all disks of {backup.vm}",
@@ -56,7 +64,7 @@ def restored_spec(
 
 def _refuse_pools(context: EngineContext, spec: VmSpec) -> None:
     """Conflict where a disk would be made in a pool that takes no copy of a file."""
-    shown = [pool for host in context.view().hosts if host.facts for pool in host.facts.pools]
+    shown = [pool for host in context.ledger.hosts() if host.facts for pool in host.facts.pools]
     for name in {disk.pool for disk in spec.disks}:
         kinds = {pool.kind for pool in shown if pool.name == name}
         if kinds and kinds.isdisjoint(FOLDERS):
@@ -71,12 +79,13 @@ def _refuse_pools(context: EngineContext, spec: VmSpec) -> None:
 def _document(
     context: EngineContext, backup: VmBackup, manifest: BackupManifest, request: RestoreRequest
 ) -> Mapping[str, Any]:
-    """The document of the VM, with what is requested; where it gets another name, or the VM is
-    there, its NICs get MAC addresses of their own.
+    """The document of the VM, with what is requested; where it gets another name, it gets a machine
+    UUID and MAC addresses of its own: the VM may be there, or come back.
     """
     document = {key: each for key, each in manifest.document.items() if key not in _LEFT_OUT}
     if request.name and request.name != document.get("name"):
         document["name"] = request.name
+        document.pop("uuid", None)
         nics = document.get("networks")
         if isinstance(nics, list):
             document["networks"] = [
@@ -85,7 +94,9 @@ def _document(
                 if isinstance(each, dict)
             ]
     if request.pool and isinstance(disks := document.get("disks"), list):
-        document["disks"] = [{**each, "pool": request.pool} for each in disks]
+        document["disks"] = [
+            {**each, "pool": request.pool} for each in disks if isinstance(each, dict)
+        ]
     if request.profiles is not None:
         document["gpus"] = [{"profile": each} for each in request.profiles]
         if not request.profiles:

@@ -37,7 +37,7 @@ def search(context: EngineContext, name: str) -> BackupSearch:
     found: dict[str, VmBackup] = {}
     unreadable: list[str] = []
     silent: list[str] = []
-    for record in context.view().hosts:
+    for record in context.ledger.hosts():
         if not record.facts or all(each.name != target.pool for each in record.facts.pools):
             continue
         try:

@@ -43,7 +43,7 @@ def _below(context: EngineContext, backup: VmBackup) -> str:
     """What is wrong with the backup that it is laid over, which is verified as well."""
     if not backup.parent:
         return ""
-    known = {each.id: each for each in context.ledger.vm_backups()}
+    known = {each.id: each for each in context.ledger.vm_backups(backup.vm_id)}
     if backup.parent not in known:
         return f"backup {backup.parent[:8]}, which it is laid over, is gone"
     found = verify(context, known[backup.parent])

@@ -94,11 +94,9 @@ def _parent(context: EngineContext, vm: VmRecord, target: BackupTarget) -> VmBac
     """The newest backup there, where its host remembers that moment, it is sound, and its chain is
     not as long as it may be.
     """
-    backups = context.ledger.vm_backups()
+    backups = context.ledger.vm_backups(vm.id)
     mine = [
-        each
-        for each in backups
-        if (each.vm_id, each.target) == (vm.id, target.name) and each.state is BackupState.THERE
+        each for each in backups if each.target == target.name and each.state is BackupState.THERE
     ]
     newest = max(mine, key=lambda each: each.created_at, default=None)
     if newest is None or newest.host != vm.host:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
@@ -24,8 +25,11 @@ Row = dict[str, Any]
 
 _TARGETS = select(backup_target).order_by(backup_target.c.name)
 _OPEN = vm_backup.c.gone_at.is_(None)
+_BACKUPS = select(vm_backup).where(_OPEN).order_by(vm_backup.c.created_at, vm_backup.c.id)
 _OF_TASK = select(vm_backup).where(_OPEN, vm_backup.c.task == bindparam("in_task"))
 _IN_COLUMNS = frozenset({"name", "set_at", "set_by"})
+_COLUMNS = tuple(each.name for each in fields(VmBackup))
+_values = attrgetter(*_COLUMNS)
 
 
 def list_targets(connection: Connection) -> tuple[BackupTarget, ...]:
@@ -99,24 +103,25 @@ def _refuse_used(connection: Connection, name: str, cannot: str) -> None:
 
 
 def list_backups(
-    connection: Connection, *, within: ColumnElement[bool] = ALL_ROWS
+    connection: Connection, vm_id: str = "", *, within: ColumnElement[bool] = ALL_ROWS
 ) -> tuple[VmBackup, ...]:
-    """Every backup that is not gone, the oldest first."""
-    order = vm_backup.c.created_at, vm_backup.c.id
-    query = select(vm_backup).where(_OPEN, within).order_by(*order)
-    return tuple(backup_of(row) for row in connection.execute(query))
+    """Every backup that is not gone, or those of one VM, the oldest first."""
+    query = _BACKUPS.where(within)
+    if vm_id:
+        query = query.where(vm_backup.c.vm_id == vm_id)
+    return tuple(map(backup_of, connection.execute(query).all()))
 
 
 @decodes(vm_backup)
 def backup_of(row: Any) -> VmBackup:
     """The backup of a whole row."""
-    plain = {each.name: getattr(row, each.name) for each in fields(VmBackup)}
-    state, moment = BackupState(row.state), DiskMoment(row.moment)
-    return VmBackup(**{**plain, "state": state, "moment": moment})
+    plain: Row = dict(zip(_COLUMNS, _values(row), strict=True))
+    plain["state"], plain["moment"] = BackupState(row.state), DiskMoment(row.moment)
+    return VmBackup(**plain)
 
 
 def _row(backup: VmBackup) -> Row:
-    named: Row = {each.name: getattr(backup, each.name) for each in fields(VmBackup)}
+    named: Row = dict(zip(_COLUMNS, _values(backup), strict=True))
     return {**named, "state": backup.state.value, "moment": backup.moment.value}
 
 

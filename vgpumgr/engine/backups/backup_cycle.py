@@ -25,12 +25,14 @@ Ready = Callable[[str], bool]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupCycleReport:
     """What one cycle did: ends of backups, backups that were deleted, and why others could not be
-    made or deleted, by the key under which they are tried again (``vault/web``).
+    made or deleted, by the key under which they are tried again (``vault/web``). ``well`` are the
+    keys of what was made or deleted.
     """
 
     ended: tuple[VmOutcome, ...] = ()
     deleted: tuple[VmBackup, ...] = ()
     failed: dict[str, VgpumgrError] = field(default_factory=dict)
+    well: frozenset[str] = frozenset()
 
     @property
     def any(self) -> bool:
@@ -101,6 +103,7 @@ def _both(one: BackupCycleReport, other: BackupCycleReport) -> BackupCycleReport
         ended=(*one.ended, *other.ended),
         deleted=(*one.deleted, *other.deleted),
         failed={**one.failed, **other.failed},
+        well=one.well | other.well,
     )
 
 
@@ -129,10 +132,13 @@ def _back_up(
         outcome = operation_lifecycle.begin(context, start)
     except StaleGeneration:
         return BackupCycleReport(failed=failed)  # the next cycle plans again
+    well = set()
     for each in outcome.vms:
-        if each.state is not TaskState.DONE and each.error is not None:
+        if each.state is TaskState.DONE:
+            well.add(key(target.name, each.vm))
+        elif each.error is not None:
             failed[key(target.name, each.vm)] = each.error
-    return BackupCycleReport(ended=outcome.vms, failed=failed)
+    return BackupCycleReport(ended=outcome.vms, failed=failed, well=frozenset(well))
 
 
 def _let_go(
@@ -156,4 +162,5 @@ def _let_go(
                 raise
             except VgpumgrError as error:
                 failed[what] = error
-    return BackupCycleReport(deleted=tuple(deleted), failed=failed)
+    well = frozenset(key(target.name, each.id) for each in deleted)
+    return BackupCycleReport(deleted=tuple(deleted), failed=failed, well=well)

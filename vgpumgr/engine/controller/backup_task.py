@@ -70,7 +70,6 @@ class BackupTask:
                     )
                 )
             self._told[what] = said
-        for what in [each for each in self._told if self._patience.ready(each)]:
-            if what not in worked.failed:
-                self._patience.done(what)
-                del self._told[what]
+        for what in worked.well & self._told.keys():
+            self._patience.done(what)
+            del self._told[what]

@@ -27,11 +27,8 @@ def show_metrics(context: CallContext, _: Nothing) -> Result[SeriesText]:
 
 def newest_series(context: CallContext) -> bytes:
     """The series of now; FiguresTooOld where there are none: old ones would pass for new."""
-    from vgpumgr.telemetry.telemetry_files import TelemetryFiles
-
     config = context.app.config
-    files = TelemetryFiles(config.telemetry_folder)
-    found = files.series(time.time(), config.telemetry_interval)
+    found = context.app.telemetry_files.series(time.time(), config.telemetry_interval)
     if found is None:
         raise FiguresTooOld(
             "there are no series of now",

@@ -19,14 +19,14 @@ from vgpumgr.endpoints.shapes import Time
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.json_times import time_text
 from vgpumgr.model.role_binding import Scope
-from vgpumgr.model.showback import MICROSECONDS, ReportBy, Span, UsageKey
+from vgpumgr.model.showback import MICROSECONDS, MOST_YEARS, ReportBy, Span, UsageKey
 
 if TYPE_CHECKING:
     from vgpumgr.showback.priced_usage import PricedLine, ReportLine
     from vgpumgr.showback.usage_count import UsageCount
 
 _HOUR_DIGITS = 4
-_MOST_S = 20 * 366 * 86_400
+_MOST_S = MOST_YEARS * 366 * 86_400
 By = Literal["tenant", "vm", "pool"]
 
 
@@ -168,7 +168,7 @@ def _span(since: float, until: float | None) -> Span:
             next="--from an earlier time, or --to a later one",
         )
     if end - first > _MOST_S:
-        raise UsageError("a report is of at most 20 years", next="--from a later time")
+        raise UsageError(f"a report is of at most {MOST_YEARS} years", next="--from a later time")
     return Span(first * MICROSECONDS, end * MICROSECONDS)
 
 

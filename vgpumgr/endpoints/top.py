@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict
@@ -80,7 +80,8 @@ def show_top(context: CallContext, asked: TopAsked) -> Result[TopAnswer]:
         }
         return Result(answer=nothing)
     own = own_vms(context)
-    found = (top_gpu(each, own) for each in _current(context, sample, host))
+    hosts = None if host is None else {host}
+    found = (top_gpu(each, own) for each in _current(context, sample, hosts))
     items = [each for each in found if own is None or each["parts"]]
     silent = _silent(sample, host)
     error = unread_error(tuple(f"{each['host']}: {each['why']}" for each in silent))
@@ -111,13 +112,23 @@ def asked_now(context: CallContext, host: str | None) -> FleetSample:
     return FleetSample(at=time.time(), interval_s=0.0, hosts=tuple(found.values()))
 
 
-def _current(context: CallContext, sample: FleetSample, host: str | None) -> list[CurrentGpu]:
+def _current(
+    context: CallContext, sample: FleetSample, hosts: Collection[str] | None
+) -> list[CurrentGpu]:
+    """The GPUs of these hosts, or all. One host's rows are read alone, those of several with all
+    others: a reading for each of them would take longer.
+    """
     from vgpumgr.engine.inventory.ledger_view import read_host_view, read_view
     from vgpumgr.telemetry.current_figures import current_gpus
     from vgpumgr.telemetry.fleet_frame import frames
 
     ledger = context.app.ledger
-    view = read_view(ledger) if host is None else read_host_view(ledger, host)
+    if hosts is not None and len(hosts) == 1:
+        view = read_host_view(ledger, *hosts)
+    else:
+        view = read_view(ledger)
+        asked = tuple(each for each in view.hosts if hosts is None or each.name in hosts)
+        view = replace(view, hosts=asked)
     return list(current_gpus(frames(view), sample))
 
 
@@ -138,7 +149,7 @@ def gpu_figures(context: CallContext, host: str, gpu: str) -> GpuNow | None:
     sample = newest_sample(context.app)
     if sample is None:
         return None
-    found = (each for each in _current(context, sample, host) if each.frame.record.id == gpu)
+    found = (each for each in _current(context, sample, {host}) if each.frame.record.id == gpu)
     return next((gpu_now(each) for each in found if each.told is not None), None)
 
 
@@ -146,14 +157,14 @@ def part_figures(context: CallContext, hosts: Iterable[str]) -> dict[tuple[str, 
     """What the parts of these hosts' GPUs measured last, by VM (its id) and device."""
     sample = newest_sample(context.app)
     found: dict[tuple[str, str], PartNow] = {}
-    if sample is None:
+    asked = frozenset(hosts)
+    if sample is None or not asked:
         return found
-    for host in dict.fromkeys(hosts):
-        with suppress(NotFound):  # it has left meanwhile
-            for gpu in _current(context, sample, host):
-                for part in gpu.parts:
-                    if part.part is not None and part.figures:
-                        found[part.part.allocation.vm_id, part.name] = part_now(part)
+    with suppress(NotFound):  # it has left meanwhile
+        for gpu in _current(context, sample, asked):
+            for part in gpu.parts:
+                if part.part is not None and part.figures:
+                    found[part.part.allocation.vm_id, part.name] = part_now(part)
     return found
 
 

@@ -16,6 +16,8 @@ from fractions import Fraction
 MICROSECONDS = 1_000_000
 FOREVER = 1 << 62
 """Microseconds: the end of what has none yet."""
+MOST_YEARS = 20
+"""Of a report: longer spans would not be summed exactly."""
 ANY_MODEL = "*"
 CURRENCY = "[A-Z]{3}"
 PRICE = r"[0-9]{1,9}(\.[0-9]{1,9})?"

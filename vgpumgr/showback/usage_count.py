@@ -18,9 +18,6 @@ from vgpumgr.model.showback import (
 from vgpumgr.showback.held_slots import HeldSlots
 from vgpumgr.showback.usage_keys import numbered, owners
 
-MOST_YEARS = 20
-"""Longer spans would not be summed exactly."""
-
 
 class UsageCount:
     """The use of a fleet, counted once; :meth:`lines` tells it of a span."""

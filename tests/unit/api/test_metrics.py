@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,8 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.api.inside import Inside
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.app.telemetry_schedule import telemetry_options
+from vgpumgr.endpoints.call_context import CallContext
+from vgpumgr.endpoints.top import part_figures
 from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.model.role_binding import EVERY_TENANT, Role
+from vgpumgr.model.vm import Affinity
 from vgpumgr.telemetry.telemetry_files import SERIES, TelemetryFiles
 from vgpumgr.telemetry.telemetry_round import TelemetryRound
 
@@ -116,3 +120,23 @@ def test_a_gpu_is_shown_with_what_it_does_now(inside: Inside) -> None:
     assert now["memory_total_bytes"] == 16 << 30
     assert 0 < now["utilization"] < 1
     assert now["at"].endswith("Z")
+
+
+def test_what_parts_measure_is_told_for_several_hosts_as_for_each(tmp_path: Path) -> None:
+    """One reading of the ledger however many hosts a pool's desktops are on."""
+    world = SimWorld(tmp_path, *(host("T4", name=name) for name in ("h1", "h2", "h3")))
+    world.engine.refresh()
+    for name in ("h1", "h2", "h3"):
+        world.apply(vm(f"on-{name}", "T4-4Q", affinity=Affinity(hosts=(name,))))
+    made = Inside(tmp_path, tmp_path / "ledger.db")
+    files = made.app.telemetry_files
+    with files.owned():
+        options = telemetry_options(made.app.config)
+        files.write(TelemetryRound(world.engine, SerialWorkers(), options).take())
+    context = CallContext(app=made.app)
+    both = part_figures(context, ["h1", "h2", "h1", "gone"])
+    assert both == {**part_figures(context, ["h1"]), **part_figures(context, ["h2"])}
+    assert {world.ledger.vm(f"on-{name}").id for name in ("h1", "h2")} == {vm for vm, _ in both}
+    assert part_figures(context, ["gone"]) == part_figures(context, []) == {}
+    made.close()
+    world.close()

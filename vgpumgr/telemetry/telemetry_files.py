@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -94,9 +93,11 @@ class TelemetryFiles:
         return status.st_ino, status.st_mtime_ns
 
     def _replace(self, name: str, data: bytes) -> None:
-        draft = self._folder / f".{name}.{secrets.token_hex(8)}"
+        """The draft has one name: there is one writer, and the next one goes over what it left."""
+        draft = self._folder / f".{name}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
-            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            handle = os.open(draft, flags, 0o600)
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
             draft.replace(self._folder / name)

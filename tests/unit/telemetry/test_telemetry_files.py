@@ -80,6 +80,15 @@ def test_others_may_not_read_and_no_draft_stays(files: TelemetryFiles, tmp_path:
     assert all(each.stat().st_mode & 0o077 == 0 for each in (folder, *folder.iterdir()))
 
 
+def test_what_a_killed_writer_left_does_not_add_up(files: TelemetryFiles, tmp_path: Path) -> None:
+    draft = tmp_path / "telemetry" / f".{SAMPLE}"
+    draft.touch(0o600)
+    draft.write_text("half of one, and longer than the whole" * 99)
+    files.write(result(time.time()))
+    test_others_may_not_read_and_no_draft_stays(files, tmp_path)
+    assert TelemetryFiles(tmp_path / "telemetry").sample(time.time()) is not None
+
+
 def test_a_planted_name_is_replaced_and_not_followed(files: TelemetryFiles, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_text("mine")

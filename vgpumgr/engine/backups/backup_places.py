@@ -6,15 +6,13 @@ from collections.abc import Iterable, Iterator
 
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.steps.backup_manifest import read_manifest
+from vgpumgr.engine.storage.file_pool import FOLDERS
 from vgpumgr.engine.storage.shared_storage import is_one_storage
 from vgpumgr.model.errors import Conflict, HostUnreachable, NotFound, UsageError, VgpumgrError
 from vgpumgr.model.host import HostFacts, HostRecord, StoragePool
 from vgpumgr.model.ports import Host
 from vgpumgr.model.vm import VmRecord
 from vgpumgr.model.vm_backup import BackupManifest, BackupState, BackupTarget, VmBackup
-
-# Pools that are folders: a backup is files in one.
-FOLDERS = frozenset({"dir", "fs", "netfs"})
 
 
 def target_of(context: EngineContext, name: str) -> BackupTarget:

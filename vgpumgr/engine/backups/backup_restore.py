@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vgpumgr.engine.backups.backup_places import FOLDERS, require_there, seen_on
+from vgpumgr.engine.backups.backup_places import require_there, seen_on
 from vgpumgr.engine.operations.engine_context import EngineContext
+from vgpumgr.engine.storage.file_pool import FOLDERS
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.formats import counted
 from vgpumgr.model.vm import VmSpec

@@ -9,6 +9,7 @@ from vgpumgr.engine.migration.move_plan import DiskMove, MoveCheck, failed_check
 from vgpumgr.engine.migration.move_reads import BaseImage, MoveReads
 from vgpumgr.engine.migration.move_snapshots import snapshot_moves
 from vgpumgr.engine.reservation.vm_volumes import AttachedVolume, attached, volume_path
+from vgpumgr.engine.storage.file_pool import FOLDERS
 from vgpumgr.engine.storage.shared_storage import SHARED_KINDS, is_one_storage
 from vgpumgr.model.domain import VolumeFacts, VolumePlan
 from vgpumgr.model.errors import NotFound
@@ -17,7 +18,7 @@ from vgpumgr.model.host import HostFacts, StoragePool
 from vgpumgr.model.vm import DiskMode, VmRecord
 
 # Pools whose volumes are files that can be carried over byte for byte.
-FILE_KINDS = frozenset({"dir", "fs", "netfs", "vstorage"})
+FILE_KINDS = FOLDERS | {"vstorage"}
 
 
 def disk_moves(

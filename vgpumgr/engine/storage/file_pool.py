@@ -19,6 +19,8 @@ from vgpumgr.model.host import StoragePool
 from vgpumgr.model.vm import DiskMode, VmRecord
 
 _QCOW2 = "qcow2"
+FOLDERS = frozenset({"dir", "fs", "netfs"})
+"""libvirt's kinds of pools that are folders."""
 
 
 @dataclass(frozen=True, slots=True)

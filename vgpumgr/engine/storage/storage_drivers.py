@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.engine.steps.volume_steps import CreateVolume, GrowVolume
 from vgpumgr.engine.storage.ceph_pool import CephPool
-from vgpumgr.engine.storage.file_pool import FilePool
+from vgpumgr.engine.storage.file_pool import FOLDERS, FilePool
 from vgpumgr.engine.storage.storage_driver import Ability, StorageDriver, VolumeName
 from vgpumgr.engine.storage.thin_lvm_pool import ThinLvmPool
 from vgpumgr.model.domain import VolumePlan
@@ -15,7 +15,7 @@ from vgpumgr.model.errors import Conflict
 from vgpumgr.model.host import HostFacts, StoragePool
 
 DRIVERS: Mapping[str, StorageDriver] = {
-    **dict.fromkeys(("dir", "fs", "netfs"), FilePool()),
+    **dict.fromkeys(sorted(FOLDERS), FilePool()),
     "logical": ThinLvmPool(),
     "rbd": CephPool(),
 }

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vgpumgr.cli.output import table
 from vgpumgr.cli.views.ages import age
-from vgpumgr.endpoints.figure_items import GpuNow, PartNow, TopGpu, TopPart
-from vgpumgr.endpoints.pool_items import PoolNow
-from vgpumgr.endpoints.top import TopAnswer
 from vgpumgr.model.formats import counted
+
+if TYPE_CHECKING:
+    from vgpumgr.endpoints.figure_items import GpuNow, PartNow, TopGpu, TopPart
+    from vgpumgr.endpoints.pool_items import PoolNow
+    from vgpumgr.endpoints.top import TopAnswer
 
 _GIB = 1 << 30
 _TITLES = ("HOST", "GPU", "MODEL", "VM", "PROFILE", "BUSY", "MEMORY", "TEMP", "POWER", "NOTES")

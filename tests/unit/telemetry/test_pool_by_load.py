@@ -5,7 +5,7 @@ with whose they are, noted, and desktops are made or go.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from vgpumgr.engine.controller.pool_task import POOL_THREAD, PoolTask
 from vgpumgr.engine.controller.retry_backoff import RetryBackoff
 from vgpumgr.engine.pools import session_activity
 from vgpumgr.engine.workers.serial_workers import SerialWorkers
+from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.load_scale import (
     NO_LOADS,
     LoadMetric,
@@ -27,6 +28,7 @@ from vgpumgr.model.load_scale import (
     ScaleTrigger,
 )
 from vgpumgr.model.pool import Timeouts
+from vgpumgr.store.sql_ledger import SqlLedger
 from vgpumgr.telemetry.telemetry_files import TelemetryFiles
 from vgpumgr.telemetry.telemetry_round import RoundResult, TelemetryOptions, TelemetryRound
 
@@ -181,6 +183,32 @@ def test_a_session_that_was_never_seen_at_work_is_not_said_to_be_idle(
     pool.inject("gpu", GPU, "calm")
     pool.later(900)
     assert session_of(pool)[1] is None
+
+
+def test_sessions_at_work_are_written_down_together(
+    made: list[Scaled], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in a transaction each: a fleet has thousands."""
+    pool = idle(made, tmp_path)
+    pool.later(15)
+    pool.engine.assign_desktop("cad", "bob", STAFF)
+    pool.inject("gpu", GPU, "busy")
+    pool.later(15)
+    pool.sim.clock.wait(session_activity.NOTED_EVERY_S)
+    pool.loads.result = pool.rounds.take()
+    written, take = list[list[str]](), SqlLedger.take_desktops
+
+    def counted(ledger: SqlLedger, moves: Sequence[DesktopRecord]) -> tuple[DesktopRecord, ...]:
+        written.append([each.name for each in moves])
+        return take(ledger, moves)
+
+    monkeypatch.setattr(SqlLedger, "take_desktops", counted)
+    session_activity.note_work(pool.engine)
+    assert [sorted(each) for each in written] == [["cad-01", "cad-02"]]
+    now = pool.sim.clock.now()
+    assert [session_of(pool, name) for name in ("cad-01", "cad-02")] == [(now, None)] * 2
+    session_activity.note_work(pool.engine)
+    assert len(written) == 1, "no more often than every minute"
 
 
 def test_a_login_alone_keeps_no_session_whose_gpu_rests(made: list[Scaled], tmp_path: Path) -> None:

@@ -65,10 +65,9 @@ class EngineContext:
     hosts are off. ``tolerance`` is how much GPUs and hosts may refuse. ``stop`` is set by the first
     Ctrl-C; interrupted operations are left for ``left_s`` seconds to the person that pressed it.
     ``unasked``: this process is a controller, not a person's command, and leaves such operations
-    alone. ``reserve`` is what is kept for lost hosts, ``loads`` where the
-    loads of VMs are found. ``begun`` hears of an operation (its id) once
-    it is reserved and before a host is asked, ``progress`` of every task's end, ``tell`` of the
-    progress of a long task.
+    alone. ``reserve`` is what is kept for lost hosts, ``loads`` where the loads of VMs are found.
+    ``begun`` hears of an operation (its id) once it is reserved and before a host is asked,
+    ``progress`` of every task's end, ``tell`` of the progress of a long task.
     """
 
     ledger: Ledger

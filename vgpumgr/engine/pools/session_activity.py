@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.console_ticket import TicketState
@@ -13,6 +12,8 @@ from vgpumgr.model.desktop import DesktopSession as Sitting
 
 NOTED_EVERY_S = 60.0
 """A session's use by its GPU is written down no more often."""
+# In one transaction.
+_AT_ONCE = 500
 
 
 def heartbeat(context: EngineContext, desktop: str, user: str) -> None:
@@ -43,20 +44,22 @@ def logged_in(context: EngineContext, desktop: str, user: str, count: int) -> No
 
 
 def note_work(context: EngineContext) -> None:
-    """Sessions whose GPU works are in use, in pools that ask for its work."""
+    """Sessions whose GPU works are in use, in pools that ask for its work. A large fleet has many:
+    they are written down together; one that was changed meanwhile is noted by the next cycle.
+    """
     below = _idle_below(context)
     loads = context.loads.newest().vms if below else {}
+    found = []
     for row in context.ledger.desktops() if loads else ():
         load, there = loads.get(row.vm_id), row.desktop.session
         if load is None or there is None or there.disconnected is not None:
             continue
         busy = row.pool in below and (load.work or 0.0) > below[row.pool]
         if busy and load.at >= there.active + NOTED_EVERY_S:
-            _note(context, row.name, there.user, partial(_active, load.at))
-
-
-def _active(at: float, it: Sitting) -> Sitting:
-    return replace(it, active=max(at, it.active))
+            used = replace(row.desktop, session=replace(there, active=load.at))
+            found.append(replace(row, desktop=used))
+    for first in range(0, len(found), _AT_ONCE):
+        context.ledger.take_desktops(found[first : first + _AT_ONCE])
 
 
 def _rests(context: EngineContext, desktop: str) -> bool:

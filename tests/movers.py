@@ -10,7 +10,8 @@ from tests.fakes import FakeHost, t4, t4_parent
 from tests.world import IMAGE, World
 from vgpumgr.model.domain import DomainState, MigrationAddress
 from vgpumgr.model.host import Versions
-from vgpumgr.model.vm import CloudInit, DiskMode, DiskSpec, GpuRequest, NicSpec, VmSpec
+from vgpumgr.model.vm import GpuRequest, VmSpec
+from vgpumgr.model.vm_devices import CloudInit, DiskMode, DiskSpec, NicSpec
 
 NEW = Versions(kernel="6.1.0", libvirt="9.7.0", qemu="8.2.0", driver="550.54.16")
 BYTES = b"what the guest wrote"

@@ -13,7 +13,8 @@ from vgpumgr.engine.pools import desktop_assignment, pool_cycle
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.pool import Entitlement, Naming, PoolSpec, Size, Timeouts
-from vgpumgr.model.vm import DiskMode, DiskSpec, GpuRequest, VmSpec
+from vgpumgr.model.vm import GpuRequest, VmSpec
+from vgpumgr.model.vm_devices import DiskMode, DiskSpec
 
 OLD, NEW, BAD = "cad@1", "cad@2", "cad@3"
 SYSTEM = DiskSpec(mode=DiskMode.OVERLAY, image=OLD)

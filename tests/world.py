@@ -14,16 +14,8 @@ from vgpumgr.engine.use_cases import Engine
 from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ledger import Ledger
-from vgpumgr.model.vm import (
-    CloudInit,
-    DiskMode,
-    DiskSpec,
-    GpuRequest,
-    NicSpec,
-    VmRecord,
-    VmSpec,
-    VmState,
-)
+from vgpumgr.model.vm import GpuRequest, VmRecord, VmSpec, VmState
+from vgpumgr.model.vm_devices import CloudInit, DiskMode, DiskSpec, NicSpec
 from vgpumgr.store import open_ledger
 from vgpumgr.store.sql_ledger import SqlLedger
 

@@ -31,7 +31,8 @@ from vgpumgr.model.supply import (
     SlotStart,
     Usage,
 )
-from vgpumgr.model.vm import GpuRequest, NicSpec, PlacementPolicy, VmSpec
+from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmSpec
+from vgpumgr.model.vm_devices import NicSpec
 from vgpumgr.placement import headroom, place
 
 BREADTH, DEPTH = PlacementPolicy.BREADTH_FIRST, PlacementPolicy.DEPTH_FIRST

@@ -19,7 +19,8 @@ from tests.faults.scenario import Place
 from tests.faults.simulator import Watch, dump_of
 from tests.simworld import NEW, OLD, host, vm
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal
-from vgpumgr.model.vm import DiskSpec, Terms
+from vgpumgr.model.vm import Terms
+from vgpumgr.model.vm_devices import DiskSpec
 
 HERE = Path(__file__).parent
 Dump = dict[str, Any]

@@ -25,8 +25,9 @@ from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound, VgpumgrError
 from vgpumgr.model.operation import FINAL_TASKS
 from vgpumgr.model.snapshot import DiskMoment
-from vgpumgr.model.vm import DiskSpec, VmSpec
+from vgpumgr.model.vm import VmSpec
 from vgpumgr.model.vm_backup import BackupState, BackupTarget, RetentionRules, VmBackup
+from vgpumgr.model.vm_devices import DiskSpec
 from vgpumgr.spec import load
 
 FOLDER = "default"

@@ -18,7 +18,8 @@ from vgpumgr.model.domain import OFF, VolumeFacts
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.ports import Host, Hosts
-from vgpumgr.model.vm import DiskSpec, VmRecord, VmSpec
+from vgpumgr.model.vm import VmRecord, VmSpec
+from vgpumgr.model.vm_devices import DiskSpec
 from vgpumgr.store import open_ledger
 
 BACKUPS = "backups"

@@ -17,7 +17,7 @@ from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.errors import Conflict, NoPlacement, NotFound, StillRunning
 from vgpumgr.model.operation import FINAL_TASKS, TaskState
 from vgpumgr.model.snapshot import DiskMoment
-from vgpumgr.model.vm import DiskMode
+from vgpumgr.model.vm_devices import DiskMode
 
 CASES = Cases[DiskBench]()
 # Each step killed: a minute on a real host.

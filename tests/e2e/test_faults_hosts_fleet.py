@@ -11,7 +11,8 @@ from tests.faults_hosts import world
 from tests.faults_hosts.fleet import IMAGE, Fleet
 from vgpumgr.app.composition import App
 from vgpumgr.app.config import Config
-from vgpumgr.model.vm import DiskMode, DiskSpec, GpuRequest, VmSpec
+from vgpumgr.model.vm import GpuRequest, VmSpec
+from vgpumgr.model.vm_devices import DiskMode, DiskSpec
 
 pytestmark = [pytest.mark.root, pytest.mark.libvirtd]
 

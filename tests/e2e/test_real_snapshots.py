@@ -15,7 +15,7 @@ from vgpumgr.hosts.real_hosts import RealHosts
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.ports import Hosts
-from vgpumgr.model.vm import DiskSpec
+from vgpumgr.model.vm_devices import DiskSpec
 
 pytestmark = [pytest.mark.root, pytest.mark.libvirtd]
 NAMES = ("h0", "h1")

@@ -18,13 +18,14 @@ from vgpumgr.app.fence_programs import Fences, ProgramResult
 from vgpumgr.engine.use_cases import Engine
 from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.engine.workers.thread_workers import SystemClock
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.host import Fence, HostRecord
 from vgpumgr.model.layout import GpuLayout, LayoutRule, LayoutSpec
 from vgpumgr.model.ports import Helper
 from vgpumgr.model.sim_fleet import SimFleet, SimHost
-from vgpumgr.model.vm import Allocation, VmSpec
+from vgpumgr.model.vm import VmSpec
 from vgpumgr.sim.in_process import InProcessHosts
 
 CALL_TIMEOUT_S = 20.0

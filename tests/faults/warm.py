@@ -6,7 +6,7 @@ from tests import sqltexts
 from tests.faults.scenario import Place
 from tests.simworld import host, vm
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
-from vgpumgr.model.vm import CloudInit, DiskSpec
+from vgpumgr.model.vm_devices import CloudInit, DiskSpec
 
 
 def warm(url: str) -> None:

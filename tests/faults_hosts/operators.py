@@ -14,7 +14,8 @@ from typing import Any
 from tests.faults_hosts.fleet import IMAGE
 from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.errors import ClaimLost, NotFound, VgpumgrError
-from vgpumgr.model.vm import Affinity, DiskMode, DiskSpec, GpuRequest, VmSpec, VmState
+from vgpumgr.model.vm import Affinity, GpuRequest, VmSpec, VmState
+from vgpumgr.model.vm_devices import DiskMode, DiskSpec
 
 AGAIN_S = 0.5
 # What a process ends with when its claims are lost: whoever started it starts it again.

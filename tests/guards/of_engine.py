@@ -18,7 +18,7 @@ from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.task_run import TaskRun
 from vgpumgr.engine.steps import domain_steps
 from vgpumgr.model.errors import VgpumgrError
-from vgpumgr.model.vm import DiskSpec
+from vgpumgr.model.vm_devices import DiskSpec
 from vgpumgr.store import open_ledger
 
 NAME = "a"

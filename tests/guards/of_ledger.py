@@ -12,12 +12,13 @@ from sqlalchemy import Column, Integer, MetaData, Table, Text, text
 
 from tests.guards.registry import Guard, Happened, Place, patched, wrapped
 from tests.unit.store.values import SLOTS, allocation, board, facts, start, vm
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.operation import Reservation
 from vgpumgr.model.queue import QueueEntry, QueueMoved, QueueState
 from vgpumgr.model.quota import Quota
-from vgpumgr.model.vm import Allocation, Terms
+from vgpumgr.model.vm import Terms
 from vgpumgr.store import SqlLedger, open_ledger
 from vgpumgr.store.ledger import reservations
 from vgpumgr.store.schema import gpu, host, metadata

@@ -18,11 +18,12 @@ from vgpumgr.engine.capacity.relayout_capacity import with_layouts
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.planning.hypothetical_layouts import goals, partitioned
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuHealth, GpuRecord
 from vgpumgr.model.host import HostRecord, UnknownPart
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
 from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, PartitionSupply
-from vgpumgr.model.vm import Allocation, GpuRequest, VmSpec
+from vgpumgr.model.vm import GpuRequest, VmSpec
 from vgpumgr.placement import headroom
 from vgpumgr.placement.fleet_room import FleetRoom
 

@@ -18,7 +18,8 @@ from tests.property.test_sim_kill_points import WAYS, Way
 from tests.simworld import SimWorld
 from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.operation import Transition
-from vgpumgr.model.vm import DiskSpec, NicSpec, VmSpec
+from vgpumgr.model.vm import VmSpec
+from vgpumgr.model.vm_devices import DiskSpec, NicSpec
 from vgpumgr.store import open_ledger
 
 DISK, NIC = DiskSpec(size_bytes=1 << 30), NicSpec(network="default")

@@ -24,7 +24,8 @@ from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.host import Fence, HostRecord
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
-from vgpumgr.model.vm import DiskSpec, VmState
+from vgpumgr.model.vm import VmState
+from vgpumgr.model.vm_devices import DiskSpec
 
 POOLS = {"pools": ("default", "nas"), "shared_pools": ("nas",)}
 DISKS = (DiskSpec(pool="nas", size_bytes=1 << 20),)

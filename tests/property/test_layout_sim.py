@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from vgpumgr import catalog, layout
 from vgpumgr import gpu as frameworks
 from vgpumgr.layout.instance_profiles import profiles
+from vgpumgr.model.allocation import Allocation, InstancePart
 from vgpumgr.model.gpu import Framework, GpuFacts
 from vgpumgr.model.host import HostRecord, Versions
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, Scheduler
@@ -19,7 +20,6 @@ from vgpumgr.model.operation import InState
 from vgpumgr.model.ports import Host
 from vgpumgr.model.sim_fleet import SimBoard, SimFleet, SimHost
 from vgpumgr.model.supply import Offer
-from vgpumgr.model.vm import Allocation, InstancePart
 from vgpumgr.sim.in_process import InProcessHosts
 
 VENDOR_VFIO = Versions(

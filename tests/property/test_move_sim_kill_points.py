@@ -19,7 +19,8 @@ from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.use_cases import Engine
 from vgpumgr.model.domain import DomainFacts, DomainState, MigrationAddress
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
-from vgpumgr.model.vm import DiskSpec, VmState
+from vgpumgr.model.vm import VmState
+from vgpumgr.model.vm_devices import DiskSpec
 from vgpumgr.sim.transport import move_client
 
 DISKS = (DiskSpec(size_bytes=1 << 20),)

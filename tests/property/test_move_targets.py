@@ -14,12 +14,13 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration.move_checks import gpu_checks, live_checks
 from vgpumgr.engine.migration.move_reads import MoveReads
 from vgpumgr.engine.storage.shared_storage import SHARED_KINDS
+from vgpumgr.model.allocation import Allocation, AllocationState
 from vgpumgr.model.defrag import MoveMode, MoveRoute
 from vgpumgr.model.domain import DomainFacts, DomainState, MigrationAddress, PoolSource
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord, StoragePool, Versions
 from vgpumgr.model.supply import Fleet
-from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmSpec, VmState
+from vgpumgr.model.vm import VmRecord, VmSpec, VmState
 
 SHARED = min(SHARED_KINDS)
 NAS, OTHER = (PoolSource(hosts=(n,), name="/vol") for n in ("nas", "other"))

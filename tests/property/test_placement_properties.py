@@ -14,15 +14,8 @@ from hypothesis import strategies as st
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import Assignment, Decision, NotPlaced, Placed
 from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, NumaSupply, Offer, Usage
-from vgpumgr.model.vm import (
-    Affinity,
-    DiskSpec,
-    GpuRequest,
-    NicSpec,
-    NumaPolicy,
-    PlacementPolicy,
-    VmSpec,
-)
+from vgpumgr.model.vm import Affinity, GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
+from vgpumgr.model.vm_devices import DiskSpec, NicSpec
 from vgpumgr.placement import FITS, explain, headroom, place
 from vgpumgr.placement.bulk_order import evenly
 

@@ -11,18 +11,8 @@ from hypothesis import strategies as st
 from vgpumgr import catalog
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRule, LayoutSpec, Scheduler
-from vgpumgr.model.vm import (
-    Affinity,
-    CloudInit,
-    DiskMode,
-    DiskSpec,
-    GpuRequest,
-    NicSpec,
-    NumaPolicy,
-    PlacementPolicy,
-    Terms,
-    VmSpec,
-)
+from vgpumgr.model.vm import Affinity, GpuRequest, NumaPolicy, PlacementPolicy, Terms, VmSpec
+from vgpumgr.model.vm_devices import CloudInit, DiskMode, DiskSpec, NicSpec
 from vgpumgr.spec import foreign, layout_document, load, vm_document
 
 names = st.from_regex(r"[a-z0-9][a-z0-9-]{0,62}", fullmatch=True)

@@ -19,9 +19,10 @@ from sqlalchemy import select
 
 from tests.pgserver import PgServer
 from tests.unit.store.values import SLOTS, allocation, board, fleet, see, start, vm
+from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.errors import Conflict, StaleGeneration
 from vgpumgr.model.operation import TaskMoved, TaskRecord, TaskState
-from vgpumgr.model.vm import AllocationState, VmState
+from vgpumgr.model.vm import VmState
 from vgpumgr.store import open_ledger
 from vgpumgr.store.schema import unit
 

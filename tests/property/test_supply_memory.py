@@ -20,13 +20,14 @@ from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.inventory.supply_memory import SupplyMemory
 from vgpumgr.model import formats
+from vgpumgr.model.allocation import Allocation, AllocationState
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.gpu import GpuRecord, GpuState, Mdev
 from vgpumgr.model.host import ClaimFacts, HostFacts, HostRecord, UnknownPart
 from vgpumgr.model.image import CopyState, ImageCopy, ImageRecord
 from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRecord
 from vgpumgr.model.supply import Fleet
-from vgpumgr.model.vm import Allocation, AllocationState, VmPlace, VmRecord, VmSpec, VmState
+from vgpumgr.model.vm import VmPlace, VmRecord, VmSpec, VmState
 from vgpumgr.store.ledger.gpu_texts import dump_gpu, load_gpu
 
 FLEET, OTHER = "ours", "theirs"

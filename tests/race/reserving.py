@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.race import ground
 from tests.race.meeting import Meeting
 from tests.race.seen import WON, Seen
+from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.errors import StaleGeneration, VgpumgrError
 from vgpumgr.model.operation import (
     OperationMoved,
@@ -13,7 +14,7 @@ from vgpumgr.model.operation import (
     TaskMoved,
     TaskState,
 )
-from vgpumgr.model.vm import AllocationState, VmState
+from vgpumgr.model.vm import VmState
 
 # In every n-th round the clients read the generations at the last moment, some after the winner.
 LATE_EVERY = 16

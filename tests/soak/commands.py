@@ -14,7 +14,8 @@ from tests.soak.model import NAMES, NOBODY, State, States, Vm
 from tests.soak.plots import HOSTS
 from tests.soak.strikes import Kind, Strike
 from vgpumgr.engine.use_cases import Engine
-from vgpumgr.model.vm import DiskSpec, VmSpec
+from vgpumgr.model.vm import VmSpec
+from vgpumgr.model.vm_devices import DiskSpec
 
 _strikes = st.none() | st.builds(
     Strike, kind=st.sampled_from(Kind), at=st.integers(1, 24), after=st.booleans()

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.soak.hands import Foreign
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.operation import FINAL_TASKS, OperationRecord, TaskRecord, TaskState
-from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.vm import VmRecord
 from vgpumgr.sim.simulated_fleet import SimulatedFleet
 from vgpumgr.sim.simulated_host import SimulatedHost
 

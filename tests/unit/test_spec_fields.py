@@ -28,22 +28,14 @@ from vgpumgr.engine.planning.changed_fields import changed_fields
 from vgpumgr.engine.pools import pool_apply
 from vgpumgr.engine.reservation import domain_plan
 from vgpumgr.engine.reservation.vm_volumes import SEED_BYTES, VmSite, attached
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.codec import from_plain, to_plain
 from vgpumgr.model.domain import VolumeFacts
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.layout import GpuLayout, KeptLayout, LayoutSpec
 from vgpumgr.model.load_scale import GroupScale
 from vgpumgr.model.pool import PoolSpec
-from vgpumgr.model.vm import (
-    SWITCHES,
-    Allocation,
-    ChangeReach,
-    Terms,
-    VmRecord,
-    VmSpec,
-    VmState,
-    change_reach,
-)
+from vgpumgr.model.vm import SWITCHES, ChangeReach, Terms, VmRecord, VmSpec, VmState, change_reach
 from vgpumgr.spec import dump, load
 from vgpumgr.spec.document_schema import KEYS
 from vgpumgr.spec.layout_document import LayoutModel

@@ -11,7 +11,7 @@ from tests.unit.store.values import vm
 from vgpumgr.engine.backups.backup_cycle import due, one_per_host
 from vgpumgr.engine.steps.backup_manifest import ManifestDamaged, manifest_text, parsed
 from vgpumgr.model.snapshot import DiskMoment
-from vgpumgr.model.vm import CloudInit, DiskMode, DiskSpec, VmRecord, VmSpec, VmState
+from vgpumgr.model.vm import VmRecord, VmSpec, VmState
 from vgpumgr.model.vm_backup import (
     KEEP_ALL,
     BackedUpDisk,
@@ -22,6 +22,7 @@ from vgpumgr.model.vm_backup import (
     VmBackup,
     expired,
 )
+from vgpumgr.model.vm_devices import CloudInit, DiskMode, DiskSpec
 
 DAY, HOUR = 86_400.0, 3_600.0
 NOON = 1_764_158_400.0  # 2025-11-26T12:00:00Z, a Wednesday

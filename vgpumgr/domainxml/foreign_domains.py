@@ -14,7 +14,7 @@ from vgpumgr.domainxml.ownership import mark_text, with_mark
 from vgpumgr.domainxml.plan_xml import optional_devices
 from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.model.domain import Ownership
-from vgpumgr.model.vm import NicSpec
+from vgpumgr.model.vm_devices import NicSpec
 
 _QEMU_ARGUMENTS = "{http://libvirt.org/schemas/domain/qemu/1.0}commandline"
 # x86's default, where the kernel's command line names no other (default_hugepagesz).

@@ -14,12 +14,12 @@ from vgpumgr.endpoints.host_looks import Look, look_item
 from vgpumgr.endpoints.layout_items import GoalItem, goal_item
 from vgpumgr.endpoints.refusal_items import Refusals, refusals_item
 from vgpumgr.endpoints.shapes import Time
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.gpu import ComputeInstance, GpuFacts, GpuRecord
 from vgpumgr.model.health import Evidence
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.refusal import Refusal, of_place
 from vgpumgr.model.supply import GpuSupply, InstanceSupply, Usage
-from vgpumgr.model.vm import Allocation
 
 if TYPE_CHECKING:
     from vgpumgr.model.ledger import Ledger

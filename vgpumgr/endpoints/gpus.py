@@ -16,9 +16,9 @@ from vgpumgr.endpoints.refreshed import refresh
 from vgpumgr.endpoints.refusal_items import own_vms
 from vgpumgr.endpoints.shapes import ItemList, Name, Time
 from vgpumgr.endpoints.top import gpu_figures
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import NotFound
-from vgpumgr.model.vm import Allocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

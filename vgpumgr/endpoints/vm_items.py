@@ -9,8 +9,9 @@ from typing_extensions import TypedDict
 
 from vgpumgr.endpoints.figure_items import PartNow
 from vgpumgr.endpoints.host_looks import Look, answers, look_item, observed_states
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.codec import to_plain
-from vgpumgr.model.vm import Allocation, VmRecord, VmState
+from vgpumgr.model.vm import VmRecord, VmState
 
 if TYPE_CHECKING:
     from vgpumgr.model.defrag import LogoffMove

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import Hostdev
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.operation import Observed
 from vgpumgr.model.ports import Helper
 from vgpumgr.model.supply import Offer
-from vgpumgr.model.vm import Allocation
 
 
 class GpuFramework(Protocol):

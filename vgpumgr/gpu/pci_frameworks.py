@@ -5,13 +5,13 @@ from __future__ import annotations
 from vgpumgr import catalog
 from vgpumgr.gpu import uncatalogued
 from vgpumgr.gpu.gpu_framework import claim_of, is_ours, require_ours
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import Hostdev, PciHostdev
 from vgpumgr.model.formats import PciAddress
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE, Framework, GpuFacts
 from vgpumgr.model.operation import Differs, InState, Observed
 from vgpumgr.model.ports import Helper
 from vgpumgr.model.supply import Offer
-from vgpumgr.model.vm import Allocation
 
 
 class BoundFunction:

@@ -13,12 +13,12 @@ from vgpumgr import catalog
 from vgpumgr.catalog import Board
 from vgpumgr.gpu import catalogued_vgpus, uncatalogued
 from vgpumgr.gpu.gpu_framework import claim_of, is_ours, require_ours, vgpu_arguments
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import Hostdev, MdevHostdev, PciHostdev
 from vgpumgr.model.gpu import Framework, GpuFacts, MdevType
 from vgpumgr.model.operation import Differs, InState, Observed, Unknown
 from vgpumgr.model.ports import Helper
 from vgpumgr.model.supply import Offer
-from vgpumgr.model.vm import Allocation
 
 # A parent outside the catalogue is limited by its learned budget alone.
 UNLIMITED = 10_000

@@ -13,6 +13,7 @@ from vgpumgr.model.vm_backup import BackupLedger
 from vgpumgr.model.webhook import WebhookLedger
 
 if TYPE_CHECKING:
+    from vgpumgr.model.allocation import Allocation, AllocationState
     from vgpumgr.model.console_ticket import ConsoleTicket, TicketMoved
     from vgpumgr.model.defrag import LogoffMove
     from vgpumgr.model.desktop import (
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
         TreeHead,
     )
     from vgpumgr.model.showback import PriceBook, UsageHistory
-    from vgpumgr.model.vm import Allocation, AllocationState, VmRecord
+    from vgpumgr.model.vm import VmRecord
 
 
 class Subscription(Protocol):

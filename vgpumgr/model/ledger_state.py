@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.errors import Frozen
-from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.vm import VmRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

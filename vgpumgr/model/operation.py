@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from vgpumgr.model.allocation import Allocation, AllocationState
     from vgpumgr.model.desktop import DesktopRecord
     from vgpumgr.model.domain import VolumePlan
     from vgpumgr.model.host import HostRecord
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from vgpumgr.model.layout import LayoutRecord
     from vgpumgr.model.queue import QueueEntry, QueueMoved
     from vgpumgr.model.refusal import Refusal
-    from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
+    from vgpumgr.model.vm import VmRecord, VmState
     from vgpumgr.model.vm_backup import BackupState, VmBackup
 
 # The verb of a task that is about a GPU: its ``vm_id`` is the GPU's id, its ``vm`` names it.

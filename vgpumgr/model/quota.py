@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
 
+from vgpumgr.model.allocation import Allocation, AllocationState
 from vgpumgr.model.errors import QuotaExceeded
 from vgpumgr.model.formats import exact_size, format_mib
 from vgpumgr.model.gpu import GpuRecord
-from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
+from vgpumgr.model.vm import VmRecord, VmState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

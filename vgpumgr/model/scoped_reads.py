@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from vgpumgr.model.allocation import Allocation
     from vgpumgr.model.console_ticket import ConsoleTicket
     from vgpumgr.model.defrag import LogoffMove
     from vgpumgr.model.desktop import (
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from vgpumgr.model.quota import Quota
     from vgpumgr.model.role_binding import Scope
     from vgpumgr.model.secret import SecretRecord, SecretReference
-    from vgpumgr.model.vm import Allocation, VmRecord
+    from vgpumgr.model.vm import VmRecord
     from vgpumgr.model.vm_backup import VmBackup
     from vgpumgr.model.webhook import Webhook
 

@@ -1,16 +1,15 @@
-"""VMs: the request with its queue terms, the ledger's record, and allocations on GPUs."""
+"""VMs: the request with its queue terms, and the record that the ledger keeps."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
-from vgpumgr.model.domain import PASSED_CPU, PLAIN_NIC, UNTUNED_DISK, DiskTuning, NicTuning
+from vgpumgr.model.domain import PASSED_CPU
 from vgpumgr.model.load_scale import GroupScale
 from vgpumgr.model.snapshot import NO_SNAPSHOTS, SnapshotTree
+from vgpumgr.model.vm_devices import CdSpec, CloudInit, DiskSpec, NicSpec
 
 PRIORITIES: Mapping[str, int] = {"high": 100, "normal": 0, "low": -100}
 """Classes of priority by name; any other number is allowed, more comes first."""
@@ -69,14 +68,6 @@ def duration_text(seconds: float) -> str:
 NAME = r"[a-z0-9][a-z0-9-]{0,62}"
 
 
-class DiskMode(StrEnum):
-    """How a disk's volume comes to be."""
-
-    FRESH = "fresh"
-    COPY = "copy"
-    OVERLAY = "overlay"
-
-
 class NumaPolicy(StrEnum):
     """Where memory and CPUs lie relative to the GPU."""
 
@@ -125,101 +116,6 @@ class GpuRequest:
     def any_of(self) -> tuple[str, ...]:
         """The models that will do, in the user's spelling; empty: any."""
         return self.models or ((self.model,) if self.model is not None else ())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiskSpec:
-    """One disk. ``size_bytes`` 0 means the image's own size (copy and overlay).
-
-    ``restored`` is the backup (its storage pool and volume) that a restored VM's disk was copied
-    from when it was made, whatever its ``mode``: no file says it, and it is laid over nothing.
-    """
-
-    pool: str = "default"
-    size_bytes: int = 0
-    mode: DiskMode = DiskMode.FRESH
-    image: str | None = None
-    image_format: str = "qcow2"
-    format: str = "qcow2"
-    tuning: DiskTuning = UNTUNED_DISK
-    restored: tuple[str, str] | None = None
-
-    @property
-    def is_overlay(self) -> bool:
-        """Is it laid over its image?"""
-        return self.mode is DiskMode.OVERLAY and self.restored is None
-
-    @property
-    def source(self) -> tuple[str, str] | None:
-        """The storage pool and volume that it is made from; None for a fresh one."""
-        if self.restored is not None:
-            return self.restored
-        return (self.pool, self.image) if self.image else None
-
-    @property
-    def source_format(self) -> str:
-        """The declared format of that: backups are qcow2."""
-        return self.image_format if self.restored is None else "qcow2"
-
-
-MOST_CDS = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CdSpec:
-    """A CD in a drive of the VM: an image of the ledger, or a volume that lies in the pool. With
-    ``boot`` the guest is started from it before its disks are tried, else after them.
-    """
-
-    image: str
-    pool: str = "default"
-    boot: bool = False
-
-    @property
-    def as_disk(self) -> DiskSpec:
-        """What has to be on the host: a file of plain bytes."""
-        return DiskSpec(pool=self.pool, mode=DiskMode.COPY, image=self.image, image_format="raw")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NicSpec:
-    """A NIC on a host bridge or a libvirt network: exactly one of the two. An empty ``mac`` is one
-    that follows from the VM's id.
-    """
-
-    bridge: str | None = None
-    network: str | None = None
-    mac: str = ""
-    tuning: NicTuning = PLAIN_NIC
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloudInit:
-    """Text of a NoCloud seed. None leaves the file out (meta-data is always made). With
-    ``template`` names in the text stand for what the VM is (:mod:`vgpumgr.model.formats`).
-    ``digest`` stands for text that is kept no longer (:meth:`withheld`); empty where it is there.
-    ``instance_id`` is the one that the guest of a restored VM knows; empty: that of the VM.
-    """
-
-    user_data: str | None = None
-    network_config: str | None = None
-    pool: str = "default"
-    template: bool = False
-    digest: str = ""
-    instance_id: str = ""
-
-    def withheld(self) -> CloudInit:
-        """The same with a digest for its text: what may be kept for longer than the VM."""
-        if self.user_data is None and self.network_config is None:
-            return self
-        digest = seed_digest(self.user_data, self.network_config)
-        return CloudInit(pool=self.pool, template=self.template, digest=digest)
-
-
-def seed_digest(user_data: str | None, network_config: str | None) -> str:
-    """What stands for a seed's text where the text may not be kept: ``sha256:…``."""
-    text = json.dumps([user_data, network_config])
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -425,64 +321,3 @@ class VmRecord:
 def clones_of(vm: VmRecord, vms: Iterable[VmRecord]) -> tuple[str, ...]:
     """The names of those of ``vms`` whose disks are laid over a snapshot of it."""
     return tuple(each.name for each in vms if each.spec.is_laid_over(vm.snapshots.volumes))
-
-
-class AllocationState(StrEnum):
-    """reserved → active → released; orphaned when the host shows the unit empty."""
-
-    RESERVED = "reserved"
-    ACTIVE = "active"
-    RELEASED = "released"
-    ORPHANED = "orphaned"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstancePart:
-    """The MIG GPU instance behind a vGPU; ``start`` and ``size`` in slices of the memory grid.
-
-    ``gpu`` is the PF's address. ``make`` False: it is there already (a layout made it) and stays
-    at release.
-    """
-
-    gpu: str
-    profile: str
-    profile_id: int
-    start: int
-    size: int
-    make: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allocation:
-    """Units of one GPU held for one VM.
-
-    ``slots`` are the unit numbers taken; ``device`` is what realises it on the host: the mdev
-    UUID, or the PCI address of a VF or a whole GPU; ``parent`` and ``type_id`` are set for an
-    mdev (the parent may be a VF), ``type_id`` alone for a vendor-specific VF. ``companions`` are
-    the sibling functions that must follow a whole GPU to vfio-pci. ``vf`` is the number of the
-    virtual function taken, ``placement_id`` where a mixed-size vGPU must begin, ``partition`` the
-    NVSwitch partition that a VM's whole GPUs make up. ``memory_mib`` is the profile's frame buffer;
-    None where that was not kept when it was made.
-    """
-
-    id: str
-    vm_id: str
-    vm: str
-    host: str
-    gpu: str
-    profile: str
-    framework: str
-    device: str
-    slots: tuple[int, ...]
-    type_id: str = ""
-    parent: str = ""
-    companions: tuple[str, ...] = ()
-    vf: int | None = None
-    instance: InstancePart | None = None
-    placement_id: int | None = None
-    frame_rate_limiter: bool | None = None
-    partition: int | None = None
-    memory_mib: int | None = None
-    state: AllocationState = AllocationState.RESERVED
-    generation: int = 1
-    created_at: float = 0.0

@@ -10,7 +10,8 @@ from typing import Any
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.domain import PLAIN_NIC, UNTUNED_DISK
 from vgpumgr.model.layout import VFS_MAX, InstanceGoal, LayoutRule, LayoutSpec
-from vgpumgr.model.vm import Affinity, CloudInit, DiskSpec, GpuRequest, NicSpec, Terms, VmSpec
+from vgpumgr.model.vm import Affinity, GpuRequest, Terms, VmSpec
+from vgpumgr.model.vm_devices import CloudInit, DiskSpec, NicSpec
 from vgpumgr.spec.fields import API_VERSION, duration
 
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))

@@ -26,7 +26,8 @@ from vgpumgr.model.pool import (
     UpdateWhen,
 )
 from vgpumgr.model.pool_schedule import DAYS, Schedule, overlap
-from vgpumgr.model.vm import NAME, DiskMode, DiskSpec, VmSpec
+from vgpumgr.model.vm import NAME, VmSpec
+from vgpumgr.model.vm_devices import DiskMode, DiskSpec
 from vgpumgr.spec.fields import (
     DiskSize,
     Duration,

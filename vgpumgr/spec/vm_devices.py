@@ -10,7 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from vgpumgr.model.domain import DiskTuning, NicTuning
 from vgpumgr.model.formats import parse_bytes
-from vgpumgr.model.vm import CdSpec, DiskMode, DiskSpec, NicSpec
+from vgpumgr.model.vm_devices import CdSpec, DiskMode, DiskSpec, NicSpec
 from vgpumgr.spec.fields import Bridge, DiskSize, Line, ObjectName, Rate, Strict, refuse
 
 _SERIAL = r"^[A-Za-z0-9_.+-]{1,20}$"

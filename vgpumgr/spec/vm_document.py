@@ -22,17 +22,16 @@ from vgpumgr.model.formats import TEMPLATE_NAMES, fill_template, parse_bytes, pa
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
 from vgpumgr.model.rolling import Rolling
 from vgpumgr.model.vm import (
-    MOST_CDS,
     PRIORITIES,
     SWITCHES,
     Affinity,
-    CloudInit,
     GpuRequest,
     NumaPolicy,
     PlacementPolicy,
     Terms,
     VmSpec,
 )
+from vgpumgr.model.vm_devices import MOST_CDS, CloudInit
 from vgpumgr.spec.fields import (
     MAX_REPLICAS,
     Duration,

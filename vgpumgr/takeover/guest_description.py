@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vgpumgr.model.domain import UNTUNED_DISK, DiskTuning
-from vgpumgr.model.vm import GpuRequest, NicSpec
+from vgpumgr.model.vm import GpuRequest
+from vgpumgr.model.vm_devices import NicSpec
 from vgpumgr.takeover.source_keys import SourceFinding
 
 MAX_TEXT = 1 << 20

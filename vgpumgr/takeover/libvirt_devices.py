@@ -14,7 +14,8 @@ from lxml import etree
 from vgpumgr.domainxml.domain_facts import pci_address
 from vgpumgr.domainxml.domain_tuning import disk_tuning, nic_tuning
 from vgpumgr.model.domain import DiskTuning
-from vgpumgr.model.vm import GpuRequest, NicSpec
+from vgpumgr.model.vm import GpuRequest
+from vgpumgr.model.vm_devices import NicSpec
 from vgpumgr.takeover.guest_description import SourceDisk
 from vgpumgr.takeover.source_keys import shown
 from vgpumgr.takeover.takeover_choices import NONE

@@ -14,7 +14,8 @@ from vgpumgr import catalog
 from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.model.domain import NicTuning
 from vgpumgr.model.formats import exact_size
-from vgpumgr.model.vm import GpuRequest, NicSpec
+from vgpumgr.model.vm import GpuRequest
+from vgpumgr.model.vm_devices import NicSpec
 from vgpumgr.takeover.guest_description import GuestDescription, SourceDisk, Unreadable
 from vgpumgr.takeover.source_keys import SourceKeys, shown, whole
 from vgpumgr.takeover.takeover_choices import NONE, TakeoverChoices

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from vgpumgr.model.domain import NicTuning
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
-from vgpumgr.model.vm import GpuRequest, NicSpec
+from vgpumgr.model.vm import GpuRequest
+from vgpumgr.model.vm_devices import NicSpec
 from vgpumgr.takeover.proxmox_config import ReadGuest, properties
 from vgpumgr.takeover.proxmox_drives import mib_rate
 from vgpumgr.takeover.source_keys import SourceKeys, is_on, shown, whole

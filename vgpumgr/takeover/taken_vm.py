@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import yaml
 
 from vgpumgr.model.domain import PASSED_CPU
-from vgpumgr.model.vm import DiskMode, DiskSpec, GpuRequest, VmSpec
+from vgpumgr.model.vm import GpuRequest, VmSpec
+from vgpumgr.model.vm_devices import DiskMode, DiskSpec
 from vgpumgr.model.vm_names import legal_name
 from vgpumgr.spec.dump import vm_document
 from vgpumgr.spec.load import load

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from vgpumgr import catalog
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
-from vgpumgr.model.vm import GpuRequest, NicSpec
+from vgpumgr.model.vm import GpuRequest
+from vgpumgr.model.vm_devices import NicSpec
 
 NONE = "none"
 NETWORK = "network:"

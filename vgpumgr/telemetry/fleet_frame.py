@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.helper.figure_families import VGPU_INFO_FAMILY
 from vgpumgr.helper.series_text import head_text, label_text
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.desktop import DesktopRecord, PoolRecord
 from vgpumgr.model.gpu import Framework, GpuInstance, GpuRecord, GpuState
 from vgpumgr.model.health import HealthState
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.pool import PoolKind
-from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.vm import VmRecord
 
 MIB = 1 << 20
 RACK = "rack"

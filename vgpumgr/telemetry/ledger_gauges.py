@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from vgpumgr.helper.series_text import label_text
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.desktop import DesktopRecord, DesktopState, PoolRecord
 from vgpumgr.model.host_sample import HostSample
-from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.vm import VmRecord
 from vgpumgr.telemetry.exposition import Exposition
 from vgpumgr.telemetry.fleet_frame import GpuFrame, HostFrame
 

@@ -10,7 +10,7 @@ from tests.faults.scenario import FENCE, Command, Place, Prepare, Scenario
 from tests.faults.scenarios.ways import FRESH, WAYS, Way
 from tests.simworld import vm
 from vgpumgr.model.sim_fleet import SimHost
-from vgpumgr.model.vm import DiskSpec
+from vgpumgr.model.vm_devices import DiskSpec
 
 _NAS = (DiskSpec(pool="nas", size_bytes=1 << 20),)
 TWO = WAYS["mdev"].hosts("h1", "h2")

@@ -10,7 +10,8 @@ from tests.faults.scenario import Command, Place, Prepare, Scenario
 from tests.faults.scenarios.ways import COPY, FRESH, WAYS, Way
 from tests.simworld import vm
 from vgpumgr.model.quota import Quota
-from vgpumgr.model.vm import DiskSpec, Terms, VmSpec
+from vgpumgr.model.vm import Terms, VmSpec
+from vgpumgr.model.vm_devices import DiskSpec
 
 TYPICAL = ("no gpu", "passthrough", "fabric partition", "mdev", "vfio-vf in MIG", "pci-vf")
 # Of the two GPUs that a host has, the one without the keeper.

@@ -9,7 +9,7 @@ from tests.faults import commands
 from tests.faults.scenario import Command, Place, Prepare, Scenario
 from tests.faults.scenarios.ways import WAYS
 from vgpumgr.app.composition import App
-from vgpumgr.model.vm import DiskMode, DiskSpec
+from vgpumgr.model.vm_devices import DiskMode, DiskSpec
 
 _WAY = WAYS["mdev"]
 _DISKS = tuple(DiskSpec(pool=pool, size_bytes=4 << 20, format="raw") for pool in ("fast", "ceph"))

@@ -9,7 +9,8 @@ from tests.simworld import NEW, host, vm
 from vgpumgr.model.host import Versions
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
 from vgpumgr.model.sim_fleet import SimBoard, SimHost
-from vgpumgr.model.vm import CloudInit, DiskMode, DiskSpec, GpuRequest, VmSpec
+from vgpumgr.model.vm import GpuRequest, VmSpec
+from vgpumgr.model.vm_devices import CloudInit, DiskMode, DiskSpec
 
 FRESH = DiskSpec(size_bytes=1 << 20)
 OVERLAY = DiskSpec(size_bytes=10 << 30, mode=DiskMode.OVERLAY, image="debian-12.qcow2")

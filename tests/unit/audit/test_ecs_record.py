@@ -13,6 +13,7 @@ import pytest
 
 from vgpumgr.audit.ecs_record import ecs_event
 from vgpumgr.audit.event_classes import EVENT_CLASSES
+from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.console_ticket import TicketState
 from vgpumgr.model.desktop import DesktopState
 from vgpumgr.model.gpu import GpuState
@@ -22,7 +23,7 @@ from vgpumgr.model.image import CopyState
 from vgpumgr.model.operation import OperationState
 from vgpumgr.model.queue import QueueState
 from vgpumgr.model.sealed_trail import SealedRecord
-from vgpumgr.model.vm import AllocationState, VmState
+from vgpumgr.model.vm import VmState
 from vgpumgr.model.vm_backup import BackupState
 from vgpumgr.store.ledger import transitions
 

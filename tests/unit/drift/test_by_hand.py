@@ -12,12 +12,14 @@ import pytest
 
 from tests.contract.simulated.host import SimMachine
 from tests.simworld import OLD, SimWorld, host, vm
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.drift import DriftKind as Kind
 from vgpumgr.model.drift import DriftReport
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
 from vgpumgr.model.ports import Host
 from vgpumgr.model.sim_fleet import SimHost
-from vgpumgr.model.vm import Allocation, DiskSpec, GpuRequest, VmSpec
+from vgpumgr.model.vm import GpuRequest, VmSpec
+from vgpumgr.model.vm_devices import DiskSpec
 from vgpumgr.sim.drivers.vgpu_files import PLUGIN_ENDS_S
 
 CLAIMS = "/var/lib/vgpumgr/claims"

@@ -16,7 +16,8 @@ from vgpumgr.engine.drift.host_comparison import operations_in_progress
 from vgpumgr.model.drift import DriftKind as Kind
 from vgpumgr.model.errors import HostUnreachable
 from vgpumgr.model.host import HostFacts
-from vgpumgr.model.vm import Affinity, DiskSpec
+from vgpumgr.model.vm import Affinity
+from vgpumgr.model.vm_devices import DiskSpec
 
 DISKS = (DiskSpec(size_bytes=1 << 30),)
 

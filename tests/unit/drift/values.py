@@ -17,13 +17,15 @@ from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.drift.drift_survey import compare, look
 from vgpumgr.engine.drift.host_comparison import DomainReads, OperationsInProgress
 from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.drift import Drift
 from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.host import HostFacts, UnknownPart
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
 from vgpumgr.model.sim_fleet import SimHost
-from vgpumgr.model.vm import Allocation, DiskSpec, GpuRequest, NicSpec, VmRecord, VmSpec
+from vgpumgr.model.vm import GpuRequest, VmRecord, VmSpec
+from vgpumgr.model.vm_devices import DiskSpec, NicSpec
 
 DISK = DiskSpec(size_bytes=1 << 30)
 NIC = NicSpec(network="default")

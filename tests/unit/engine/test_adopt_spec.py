@@ -11,7 +11,8 @@ from vgpumgr import domainxml
 from vgpumgr.domainxml import Described, GivenDevice
 from vgpumgr.engine.reservation.domain_plan import spec_of
 from vgpumgr.model.domain import Ownership
-from vgpumgr.model.vm import NicSpec, NumaPolicy, VmSpec
+from vgpumgr.model.vm import NumaPolicy, VmSpec
+from vgpumgr.model.vm_devices import NicSpec
 
 CASES = Path("tests/cases/domains")
 PLAIN = Described(name="desk", kind="kvm", vcpus=4, memory_mib=4096, firmware="uefi")

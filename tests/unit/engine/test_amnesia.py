@@ -23,7 +23,8 @@ from vgpumgr.model.errors import Conflict, Frozen, HostUnreachable, PartlyDone
 from vgpumgr.model.host import ClaimFacts
 from vgpumgr.model.layout import GpuLayout
 from vgpumgr.model.ledger_state import Freeze, Remembered
-from vgpumgr.model.vm import Affinity, DiskSpec, VmSpec
+from vgpumgr.model.vm import Affinity, VmSpec
+from vgpumgr.model.vm_devices import DiskSpec
 from vgpumgr.store.schema import metadata
 
 pytestmark = pytest.mark.thorough

@@ -13,7 +13,8 @@ from vgpumgr import domainxml
 from vgpumgr.engine.images.image_copies import ImageImport
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import Conflict, NoPlacement, NotFound, UsageError
-from vgpumgr.model.vm import Affinity, CdSpec, DiskSpec, VmSpec
+from vgpumgr.model.vm import Affinity, VmSpec
+from vgpumgr.model.vm_devices import CdSpec, DiskSpec
 
 DISKS = (DiskSpec(size_bytes=1 << 20),)
 

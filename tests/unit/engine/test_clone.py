@@ -11,7 +11,7 @@ from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.drift.drift_survey import survey
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.model.errors import Conflict, NoPlacement, VgpumgrError
-from vgpumgr.model.vm import CloudInit, DiskSpec, NicSpec
+from vgpumgr.model.vm_devices import CloudInit, DiskSpec, NicSpec
 
 DISKS = (DiskSpec(size_bytes=1 << 20), DiskSpec(size_bytes=2 << 20, format="raw"))
 

@@ -10,7 +10,7 @@ import pytest
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.steps import cloud_init_seed
 from vgpumgr.engine.steps.cloud_init_seed import build_seed
-from vgpumgr.model.vm import CloudInit
+from vgpumgr.model.vm_devices import CloudInit
 from vgpumgr.spec import load
 
 HEAD = "apiVersion: vgpumgr/v1\nkind: VM\nname: a\n"

@@ -15,10 +15,12 @@ from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.hosts import host_return
 from vgpumgr.engine.hosts.evacuation_plan import make_plan
 from vgpumgr.engine.steps.evacuation_steps import LeaveDomain
+from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import Conflict, NotPermitted, VgpumgrError
 from vgpumgr.model.host import Fence
-from vgpumgr.model.vm import AllocationState, DiskSpec, VmSpec, VmState
+from vgpumgr.model.vm import VmSpec, VmState
+from vgpumgr.model.vm_devices import DiskSpec
 
 SHARED = (DiskSpec(pool="nas", size_bytes=1 << 20),)
 OWN = (DiskSpec(size_bytes=1 << 20),)

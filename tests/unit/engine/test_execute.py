@@ -9,6 +9,7 @@ import pytest
 
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.world import World, vm, with_disk
+from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.domain import DomainState, VolumeFacts
 from vgpumgr.model.errors import (
     Conflict,
@@ -28,7 +29,7 @@ from vgpumgr.model.operation import (
     TaskState,
     Transition,
 )
-from vgpumgr.model.vm import AllocationState, VmState
+from vgpumgr.model.vm import VmState
 
 EFFECTS = {"mdev_create", "vfio_bind", "volume_create", "upload", "define", "start"}
 

@@ -25,7 +25,8 @@ from vgpumgr.model.host import Fence
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.queue import QueueState
-from vgpumgr.model.vm import Affinity, DiskSpec, Terms, VmSpec
+from vgpumgr.model.vm import Affinity, Terms, VmSpec
+from vgpumgr.model.vm_devices import DiskSpec
 
 ONE, TWO = FailoverReserve(hosts=1), FailoverReserve(hosts=2)
 HOSTS = ("h1", "h2", "h3")

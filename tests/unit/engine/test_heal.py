@@ -14,13 +14,13 @@ from vgpumgr.engine.drift.drift_survey import compare
 from vgpumgr.engine.drift.host_comparison import OperationsInProgress
 from vgpumgr.engine.heal.heal_plan import plan
 from vgpumgr.engine.heal.remedy import DriftSelection, EndedRecords, HealPlan, HealReport, RemedyWay
+from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.drift import Drift, DriftReport
 from vgpumgr.model.drift import DriftKind as Kind
 from vgpumgr.model.errors import Conflict, Frozen
 from vgpumgr.model.gpu import GpuHealth, GpuState
 from vgpumgr.model.operation import OperationState, TaskState
-from vgpumgr.model.vm import AllocationState
 
 ALL = DriftSelection()
 # What only a person ends.

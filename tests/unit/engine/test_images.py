@@ -27,7 +27,8 @@ from vgpumgr.model.errors import (
     NotFound,
 )
 from vgpumgr.model.image import CopyState, ImageRecord
-from vgpumgr.model.vm import Affinity, DiskMode, DiskSpec, VmSpec
+from vgpumgr.model.vm import Affinity, VmSpec
+from vgpumgr.model.vm_devices import DiskMode, DiskSpec
 from vgpumgr.spec import load
 
 OVER = DiskSpec(mode=DiskMode.OVERLAY, image="cad@1")

@@ -10,6 +10,7 @@ import pytest
 
 from tests.fakes import FakeHost, t4, t4_parent
 from tests.world import World, effects, vm, with_disk
+from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import (
     Conflict,
@@ -20,7 +21,7 @@ from vgpumgr.model.errors import (
     OutcomeUnknown,
 )
 from vgpumgr.model.operation import TaskState
-from vgpumgr.model.vm import AllocationState, VmState
+from vgpumgr.model.vm import VmState
 
 FULL = with_disk("web", "T4-4Q")
 

@@ -12,7 +12,7 @@ from tests.simworld import SimWorld, host, vm
 from vgpumgr import domainxml
 from vgpumgr.model.domain import DiskTuning, NicTuning
 from vgpumgr.model.errors import Conflict, NoPlacement
-from vgpumgr.model.vm import DiskSpec, NicSpec
+from vgpumgr.model.vm_devices import DiskSpec, NicSpec
 
 DISK = DiskSpec(size_bytes=1 << 20)
 NIC = NicSpec(bridge="br0")

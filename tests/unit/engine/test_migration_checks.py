@@ -27,7 +27,8 @@ from vgpumgr.model.errors import (
     NotFound,
     VgpumgrError,
 )
-from vgpumgr.model.vm import Affinity, DiskMode, DiskSpec, GpuRequest
+from vgpumgr.model.vm import Affinity, GpuRequest
+from vgpumgr.model.vm_devices import DiskMode, DiskSpec
 
 
 @pytest.fixture

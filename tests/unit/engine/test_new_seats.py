@@ -17,7 +17,8 @@ from vgpumgr.model.apply_plan import Plan
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.errors import Conflict, NoPlacement, QuotaExceeded, VgpumgrError
 from vgpumgr.model.quota import Quota
-from vgpumgr.model.vm import DiskSpec, VmRecord, VmSpec, VmState
+from vgpumgr.model.vm import VmRecord, VmSpec, VmState
+from vgpumgr.model.vm_devices import DiskSpec
 
 DISK = DiskSpec(size_bytes=1 << 30)
 SMALL, LARGE = (vm("a", each, disks=(DISK,)) for each in ("T4-4Q", "T4-8Q"))

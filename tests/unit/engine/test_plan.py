@@ -26,7 +26,8 @@ from vgpumgr.model.history import RequestOutcome
 from vgpumgr.model.host import UnknownPart
 from vgpumgr.model.operation import TaskState
 from vgpumgr.model.placement import NotPlaced, Reason
-from vgpumgr.model.vm import CloudInit, VmSpec
+from vgpumgr.model.vm import VmSpec
+from vgpumgr.model.vm_devices import CloudInit
 
 
 @pytest.fixture

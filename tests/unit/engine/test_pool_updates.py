@@ -16,7 +16,8 @@ from vgpumgr.model.desktop import RolloutPhase
 from vgpumgr.model.errors import Conflict, HostUnreachable
 from vgpumgr.model.pool import PoolKind
 from vgpumgr.model.ports import Clock, Host
-from vgpumgr.model.vm import DiskSpec, NicSpec, VmRecord, VmState
+from vgpumgr.model.vm import VmRecord, VmState
+from vgpumgr.model.vm_devices import DiskSpec, NicSpec
 
 pytestmark = pytest.mark.thorough
 

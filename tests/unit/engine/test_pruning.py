@@ -16,7 +16,8 @@ from vgpumgr.endpoints.replica_surplus import Surplus, surplus_of
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.vms.vm_pruning import Pruning
 from vgpumgr.model.errors import Conflict, NoPlacement, UsersAtWork
-from vgpumgr.model.vm import DiskSpec, NicSpec, VmSpec
+from vgpumgr.model.vm import VmSpec
+from vgpumgr.model.vm_devices import DiskSpec, NicSpec
 
 DISK = DiskSpec(size_bytes=1 << 20)
 

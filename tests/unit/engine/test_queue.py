@@ -21,7 +21,8 @@ from vgpumgr.model.errors import Conflict, NotFound, UsageError
 from vgpumgr.model.host import HostFacts, UnknownPart
 from vgpumgr.model.placement import Decision, NotPlaced, Placed, Reason
 from vgpumgr.model.queue import QueueEntry, QueueState
-from vgpumgr.model.vm import DiskSpec, Terms, VmSpec, VmState
+from vgpumgr.model.vm import Terms, VmSpec, VmState
+from vgpumgr.model.vm_devices import DiskSpec
 from vgpumgr.placement.placer import Placer
 
 ON = Terms()

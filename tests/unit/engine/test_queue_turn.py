@@ -16,7 +16,8 @@ from vgpumgr.engine.controller.cycle_threads import CycleThread
 from vgpumgr.engine.heal.remedy import DriftSelection
 from vgpumgr.engine.queue import queue_cycle
 from vgpumgr.model.queue import QueueState
-from vgpumgr.model.vm import DiskMode, DiskSpec, Terms
+from vgpumgr.model.vm import Terms
+from vgpumgr.model.vm_devices import DiskMode, DiskSpec
 from vgpumgr.store import open_ledger
 
 ON, SPOT, HIGH = Terms(), Terms(spot=True), Terms(priority=100)

@@ -14,7 +14,8 @@ from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import Conflict, NoPlacement
 from vgpumgr.model.quota import Quota
-from vgpumgr.model.vm import DiskSpec, VmState
+from vgpumgr.model.vm import VmState
+from vgpumgr.model.vm_devices import DiskSpec
 
 NOW = StopManner(force=True, timeout_s=5.0)
 DISK = DiskSpec(size_bytes=1 << 30)

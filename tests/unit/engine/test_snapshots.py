@@ -14,7 +14,8 @@ from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.model.apply_plan import Plan
 from vgpumgr.model.errors import Conflict, NotFound, StillRunning, VgpumgrError
 from vgpumgr.model.snapshot import MOST_SNAPSHOTS, DiskMoment
-from vgpumgr.model.vm import CloudInit, DiskMode, DiskSpec, VmRecord, VmState
+from vgpumgr.model.vm import VmRecord, VmState
+from vgpumgr.model.vm_devices import CloudInit, DiskMode, DiskSpec
 
 MIB = 1 << 20
 DISKS = (DiskSpec(size_bytes=MIB), DiskSpec(size_bytes=2 * MIB))

@@ -15,7 +15,8 @@ from vgpumgr.engine.drift.drift_survey import survey
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import Conflict, NotFound, VgpumgrError
 from vgpumgr.model.host import Fence
-from vgpumgr.model.vm import Affinity, DiskMode, DiskSpec
+from vgpumgr.model.vm import Affinity
+from vgpumgr.model.vm_devices import DiskMode, DiskSpec
 
 SHARED = (DiskSpec(pool="nas", size_bytes=1 << 20),)
 OWN = (DiskSpec(size_bytes=1 << 20),)

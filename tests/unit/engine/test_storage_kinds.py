@@ -15,7 +15,7 @@ from vgpumgr.engine.images.image_copies import obstacle
 from vgpumgr.engine.storage.storage_drivers import create_volume
 from vgpumgr.model.domain import DiskType, VolumePlan
 from vgpumgr.model.errors import Conflict, NoPlacement
-from vgpumgr.model.vm import CloudInit, DiskMode, DiskSpec
+from vgpumgr.model.vm_devices import CloudInit, DiskMode, DiskSpec
 
 POOLS = {
     "pools": ("default", "ceph", "fast"),

@@ -17,7 +17,8 @@ from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.gpu import GpuFacts, VendorVgpu, VfFacts
 from vgpumgr.model.host import ClaimFacts, NumaNode, UnknownPart
 from vgpumgr.model.supply import GpuSupply, HostSupply, Offer
-from vgpumgr.model.vm import DiskSpec, NumaPolicy
+from vgpumgr.model.vm import NumaPolicy
+from vgpumgr.model.vm_devices import DiskSpec
 from vgpumgr.placement.fleet_room import FleetRoom
 
 GPU = "0000:41:00.0"

@@ -8,7 +8,8 @@ from tests.world import vm
 from vgpumgr.endpoints.replica_surplus import surplus
 from vgpumgr.engine.planning.changed_fields import changed_fields
 from vgpumgr.model.formats import exact_size, parse_bytes
-from vgpumgr.model.vm import CloudInit, DiskMode, DiskSpec, GpuRequest, NicSpec
+from vgpumgr.model.vm import GpuRequest
+from vgpumgr.model.vm_devices import CloudInit, DiskMode, DiskSpec, NicSpec
 
 GPU = GpuRequest(profile="passthrough", model="T4", count=2)
 COPY = DiskSpec(mode=DiskMode.COPY, image="deb.qcow2")

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tests.fakes import FakeHost, mbochs, t4, t4_parent
 from vgpumgr import catalog, gpu
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import MdevHostdev, PciHostdev
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuFacts, MdevType
 from vgpumgr.model.operation import Differs, InState
-from vgpumgr.model.vm import Allocation
 
 UUID = "11111111-1111-1111-1111-111111111111"
 GPU = "0000:41:00.0"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from vgpumgr import gpu
+from vgpumgr.model.allocation import Allocation, InstancePart
 from vgpumgr.model.domain import PciHostdev
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.operation import Differs, InState, Unknown
-from vgpumgr.model.vm import Allocation, InstancePart
 
 PF, VF = "0000:41:00.0", "0000:41:00.4"
 VGPU = Allocation(

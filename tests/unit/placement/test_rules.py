@@ -11,16 +11,8 @@ from vgpumgr.model.domain import NicTuning
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import NotPlaced, Placed, Reason
 from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, NumaSupply, Offer, Usage
-from vgpumgr.model.vm import (
-    Affinity,
-    CloudInit,
-    DiskSpec,
-    GpuRequest,
-    NicSpec,
-    NumaPolicy,
-    PlacementPolicy,
-    VmSpec,
-)
+from vgpumgr.model.vm import Affinity, GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
+from vgpumgr.model.vm_devices import CloudInit, DiskSpec, NicSpec
 from vgpumgr.placement import FITS, explain, place
 
 BREADTH = PlacementPolicy.BREADTH_FIRST

@@ -11,18 +11,8 @@ import pytest
 
 from vgpumgr.model.host import HostRecord, Versions
 from vgpumgr.model.sim_fleet import SimBoard, SimHost
-from vgpumgr.model.vm import (
-    Affinity,
-    CloudInit,
-    DiskMode,
-    DiskSpec,
-    GpuRequest,
-    NicSpec,
-    NumaPolicy,
-    PlacementPolicy,
-    Terms,
-    VmSpec,
-)
+from vgpumgr.model.vm import Affinity, GpuRequest, NumaPolicy, PlacementPolicy, Terms, VmSpec
+from vgpumgr.model.vm_devices import CloudInit, DiskMode, DiskSpec, NicSpec
 from vgpumgr.spec import Documents, SpecError, load
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))

@@ -10,7 +10,7 @@ import pytest
 from vgpumgr.model.load_scale import LoadMetric, ScalePolicy, ScaleTrigger
 from vgpumgr.model.pool import Naming, PoolKind, ScaleIn, Size, UpdateWhen
 from vgpumgr.model.pool_schedule import Schedule
-from vgpumgr.model.vm import DiskMode
+from vgpumgr.model.vm_devices import DiskMode
 from vgpumgr.spec import Documents, SpecError, load
 
 HEAD = "apiVersion: vgpumgr/v1\nkind: Pool\nname: cad\n"

@@ -14,6 +14,7 @@ from tests.pgserver import PgServer
 from tests.simworld import SimWorld, host, vm
 from tests.unit.store import values
 from tests.world import World, with_disk
+from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.errors import LedgerError, NotFound, StaleGeneration, VgpumgrError
 from vgpumgr.model.history import AuditRecord
@@ -22,7 +23,7 @@ from vgpumgr.model.layout import GpuLayout
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.operation import OperationMoved, OperationState, StepState, TaskMoved, TaskState
 from vgpumgr.model.quota import Quota
-from vgpumgr.model.vm import AllocationState, VmState
+from vgpumgr.model.vm import VmState
 from vgpumgr.store import SqlLedger, open_ledger
 from vgpumgr.store.admin.access_steps import index_operations
 from vgpumgr.store.admin.migrations import _actors, _seals, _trail_and_freeze

@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.store.values import allocation, board, fleet, open_ledger, see, start, vm
+from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.errors import Conflict, NotFound, StaleGeneration
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.operation import TaskMoved, TaskState
-from vgpumgr.model.vm import AllocationState, VmState
+from vgpumgr.model.vm import VmState
 
 
 def record(name: str, **fields: object) -> HostRecord:

@@ -9,11 +9,12 @@ from sqlalchemy import select
 
 from tests.unit.store.test_reserve import end, refused
 from tests.unit.store.values import allocation, board, fleet, see, start, task, vm
+from vgpumgr.model.allocation import Allocation, InstancePart
 from vgpumgr.model.errors import LedgerError, StaleGeneration
 from vgpumgr.model.gpu import GpuRecord, MdevType, VendorVgpu, VfFacts
 from vgpumgr.model.layout import GpuLayout, InstanceGoal, LayoutRecord, Scheduler
 from vgpumgr.model.operation import Reservation, TaskMoved, TaskState
-from vgpumgr.model.vm import Allocation, InstancePart, VmRecord
+from vgpumgr.model.vm import VmRecord
 from vgpumgr.store import SqlLedger
 from vgpumgr.store.schema import unit
 

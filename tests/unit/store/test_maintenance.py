@@ -15,10 +15,11 @@ from sqlalchemy import delete, text, update
 from tests.pgserver import PgServer
 from tests.unit.store import ledger_v1
 from tests.unit.store.values import allocation, board, fleet, open_ledger, refused, see, start, vm
+from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.errors import Conflict, LedgerError, VgpumgrError
 from vgpumgr.model.ledger_state import BackupFacts, LedgerRestored
 from vgpumgr.model.operation import OperationMoved, OperationState, TaskMoved, TaskState
-from vgpumgr.model.vm import AllocationState, VmState
+from vgpumgr.model.vm import VmState
 from vgpumgr.store import SqlLedger
 from vgpumgr.store import schema as tables
 from vgpumgr.store.admin import maintenance

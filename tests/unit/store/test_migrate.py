@@ -11,8 +11,8 @@ import pytest
 
 from tests.unit.store import ledger_v1
 from tests.unit.store.values import allocation, start, vm
+from vgpumgr.model.allocation import Allocation, AllocationState
 from vgpumgr.model.errors import LedgerError, StaleGeneration
-from vgpumgr.model.vm import Allocation, AllocationState
 from vgpumgr.store import Migration, migrate_ledger, open_ledger
 from vgpumgr.store.admin import migrations
 from vgpumgr.store.admin import migrations as migrating

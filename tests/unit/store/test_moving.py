@@ -9,10 +9,11 @@ import pytest
 from sqlalchemy import func, select
 
 from tests.unit.store.values import allocation, facts, fleet, see, start, task, vm
+from vgpumgr.model.allocation import Allocation, AllocationState
 from vgpumgr.model.errors import Conflict, LedgerError, StaleGeneration
 from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.operation import MIGRATE, StepMoved, StepState, TaskMoved, TaskRecord, TaskState
-from vgpumgr.model.vm import Allocation, AllocationState, VmPlace, VmRecord, VmState
+from vgpumgr.model.vm import VmPlace, VmRecord, VmState
 from vgpumgr.store import SqlLedger
 from vgpumgr.store.ledger.gpu_texts import load_gpu
 from vgpumgr.store.schema import unit

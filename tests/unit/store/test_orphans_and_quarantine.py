@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.world import World, vm
+from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.errors import Conflict, NotFound, StaleGeneration
 from vgpumgr.model.gpu import GpuState
-from vgpumgr.model.vm import AllocationState
 
 ACTIVE, ORPHANED = AllocationState.ACTIVE, AllocationState.ORPHANED
 

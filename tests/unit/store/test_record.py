@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import update
 
 from tests.unit.store.values import allocation, fleet, start, task, vm
+from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.model.operation import (
     OperationMoved,
@@ -24,7 +25,7 @@ from vgpumgr.model.operation import (
     TaskMoved,
     TaskState,
 )
-from vgpumgr.model.vm import AllocationState, VmState
+from vgpumgr.model.vm import VmState
 from vgpumgr.store import SqlLedger, open_ledger
 from vgpumgr.store import schema as tables
 from vgpumgr.store.database.connections import GroupWriter

@@ -9,9 +9,11 @@ import pytest
 from sqlalchemy import func, select, update
 
 from tests.unit.store.values import SLOTS, allocation, board, end, fleet, see, start, task, vm
+from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.errors import Conflict, LedgerError, NotFound, StaleGeneration, VgpumgrError
 from vgpumgr.model.operation import Reservation
-from vgpumgr.model.vm import AllocationState, CloudInit, DiskSpec, NicSpec, VmState
+from vgpumgr.model.vm import VmState
+from vgpumgr.model.vm_devices import CloudInit, DiskSpec, NicSpec
 from vgpumgr.store import SqlLedger
 from vgpumgr.store.schema import metadata, unit
 from vgpumgr.store.schema import vm as vm_table

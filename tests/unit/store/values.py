@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from vgpumgr.model.allocation import Allocation, AllocationState
 from vgpumgr.model.gpu import GpuFacts, GpuRecord, MdevType
 from vgpumgr.model.history import RequestOutcome, RequestRecord
 from vgpumgr.model.host import HostFacts, HostRecord, Versions
@@ -20,7 +21,7 @@ from vgpumgr.model.operation import (
     TaskState,
 )
 from vgpumgr.model.placement import Explanation, Reason
-from vgpumgr.model.vm import Allocation, AllocationState, GpuRequest, VmRecord, VmSpec, VmState
+from vgpumgr.model.vm import GpuRequest, VmRecord, VmSpec, VmState
 from vgpumgr.store import SqlLedger
 from vgpumgr.store import open_ledger as open_for_good
 

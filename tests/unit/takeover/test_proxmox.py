@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from vgpumgr import takeover
-from vgpumgr.model.vm import GpuRequest, NicSpec, VmSpec
+from vgpumgr.model.vm import GpuRequest, VmSpec
+from vgpumgr.model.vm_devices import NicSpec
 from vgpumgr.spec import load, vm_document
 from vgpumgr.takeover import Fate, FleetVm, TakenVm, TakeoverChoices
 from vgpumgr.takeover.guest_description import Unreadable

@@ -26,13 +26,14 @@ from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.domain_plan import ownership
 from vgpumgr.engine.steps.adoption_steps import AdoptDevice, MarkDomain
 from vgpumgr.engine.steps.step import Step
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.errors import Conflict, NotFound
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.layout import LayoutPlan
 from vgpumgr.model.operation import ADOPT, OperationRecord, Reservation, TaskRecord
 from vgpumgr.model.ports import Host
-from vgpumgr.model.vm import Allocation, VmRecord, VmState
+from vgpumgr.model.vm import VmRecord, VmState
 
 # Pure but for the ids, which come from the caller.
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from vgpumgr import catalog
 from vgpumgr.model import formats
+from vgpumgr.model.allocation import Allocation, InstancePart
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.gpu import GpuRecord, GpuState
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.supply import Offer
-from vgpumgr.model.vm import NAME, Allocation, InstancePart, VmSpec
+from vgpumgr.model.vm import NAME, VmSpec
 from vgpumgr.model.vm_names import MOST, free_name, legal_name
 
 

@@ -10,10 +10,10 @@ from vgpumgr import gpu as frameworks
 from vgpumgr.engine.adoption import candidate
 from vgpumgr.engine.adoption.candidate import AdoptionHost, FoundPart, NotAdoptable
 from vgpumgr.engine.inventory.gpu_usage import instances
+from vgpumgr.model.allocation import Allocation, InstancePart
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuRecord, VfFacts
 from vgpumgr.model.supply import Offer
-from vgpumgr.model.vm import Allocation, InstancePart
 
 
 def slots_of(

@@ -14,13 +14,14 @@ from vgpumgr.engine.migration.move_plan import MoveCheck
 from vgpumgr.engine.migration.move_plan_maker import own_parts, wanted
 from vgpumgr.engine.migration.move_reads import MoveReads
 from vgpumgr.engine.storage.shared_storage import SHARED_KINDS, shared_pools
+from vgpumgr.model.allocation import Allocation, AllocationState
 from vgpumgr.model.defrag import MoveMode, MoveRoute, Resident
 from vgpumgr.model.domain import DomainFacts, DomainState
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import Assignment, Placed
 from vgpumgr.model.supply import Fleet, FreeVf, GpuSupply, Offer
-from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
+from vgpumgr.model.vm import VmRecord, VmState
 
 # The same checks as for a migration, without checks that need a look at the hosts.
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from vgpumgr.engine.drift.host_comparison import ComparedHost, mdev_removal, removal_commands
 from vgpumgr.engine.inventory.gpu_usage import claim_unit
 from vgpumgr.model import formats
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.drift import Drift, DriftKind
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuRecord, VfFacts
 from vgpumgr.model.host import ClaimFacts
-from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.vm import VmRecord
 
 FOLDER = "/var/lib/vgpumgr/claims"
 

@@ -9,13 +9,14 @@ from vgpumgr.domainxml import DomainParts
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.operation_lifecycle import unfinished
 from vgpumgr.engine.reservation.vm_creation import VmSites
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import DomainFacts, Ownership
 from vgpumgr.model.drift import UnreadHost
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuRecord
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.operation import OperationRecord, TaskRecord
-from vgpumgr.model.vm import Allocation, VmRecord, VmState
+from vgpumgr.model.vm import VmRecord, VmState
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,12 @@ from vgpumgr.engine.steps.device_steps import DeactivatePartition, ReleaseDevice
 from vgpumgr.engine.steps.repair_steps import ForgetDomain
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.model import formats
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import OFF
 from vgpumgr.model.drift import DriftKind, DriftReport
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.host import ClaimFacts
-from vgpumgr.model.vm import Allocation
 
 _NOT_PROVEN = "the ledger never knew it, or is an older copy: nothing proves that it may go"
 

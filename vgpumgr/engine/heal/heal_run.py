@@ -33,13 +33,13 @@ from vgpumgr.engine.steps.domain_steps import DefineDomain, RedefineDomain, Star
 from vgpumgr.engine.steps.repair_steps import ConfirmGone, ForgetDomain, KeepDomain
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.health import health_machine
+from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.domain import Ownership
 from vgpumgr.model.drift import Drift
 from vgpumgr.model.errors import Conflict, VgpumgrError
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.layout import LayoutRule, LayoutSpec
 from vgpumgr.model.operation import CLEAN, HEAL, RELEASE, Reservation
-from vgpumgr.model.vm import AllocationState
 
 # What has to be there before what needs it.
 _ORDER: tuple[type[Step], ...] = (

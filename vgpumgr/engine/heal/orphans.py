@@ -8,8 +8,8 @@ from vgpumgr.engine.heal.remedy import DriftCase, HealPlan, Remedy, RemedyWay
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.steps.repair_steps import ConfirmGone
+from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.drift import DriftKind
-from vgpumgr.model.vm import AllocationState
 
 
 def is_orphan(case: DriftCase) -> bool:

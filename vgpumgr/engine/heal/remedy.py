@@ -12,11 +12,12 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.reservation.vm_creation import VmSites
 from vgpumgr.engine.steps.step import Step
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import OFF, DomainFacts
 from vgpumgr.model.drift import Drift, DriftKind, UnreadHost
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.host import HostRecord
-from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.vm import VmRecord
 
 
 class RemedyWay(StrEnum):

@@ -22,6 +22,7 @@ from vgpumgr.engine.reservation.vm_volumes import VmSite
 from vgpumgr.engine.steps.domain_steps import DefineDomain
 from vgpumgr.engine.steps.evacuation_steps import StartEvacuated
 from vgpumgr.engine.steps.step import Step
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.host import HostRecord, Proof
 from vgpumgr.model.operation import (
@@ -30,7 +31,7 @@ from vgpumgr.model.operation import (
     Reservation,
     TaskRecord,
 )
-from vgpumgr.model.vm import Allocation, VmPlace, VmRecord, VmState
+from vgpumgr.model.vm import VmPlace, VmRecord, VmState
 
 KIND = "host evacuate"
 

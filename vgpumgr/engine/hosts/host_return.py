@@ -16,6 +16,7 @@ from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.vm_creation import release_steps
 from vgpumgr.engine.steps.evacuation_steps import LeaveDomain, runs_there
 from vgpumgr.engine.steps.step import Step
+from vgpumgr.model.allocation import Allocation, AllocationState
 from vgpumgr.model.domain import OFF, DomainFacts
 from vgpumgr.model.errors import DeadlineExceeded, HostUnreachable, PartlyDone
 from vgpumgr.model.host import HostFacts
@@ -26,7 +27,6 @@ from vgpumgr.model.operation import (
     Reservation,
     TaskState,
 )
-from vgpumgr.model.vm import Allocation, AllocationState
 
 # Without these parts of a probe, what is left cannot be told.
 _NEEDED = ("libvirt", "domains", "claims", "helper", "mdevs")

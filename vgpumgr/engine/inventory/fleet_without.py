@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from vgpumgr.engine.inventory.host_supply import build_fleet, where_held
 from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.gpu import GpuFacts, GpuRecord, VfFacts
 from vgpumgr.model.host import HostFacts, HostRecord, NumaNode
 from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply
-from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.vm import VmRecord
 
 
 def fleet_without(view: LedgerView, ids: Collection[str]) -> Fleet:

@@ -23,12 +23,12 @@ from vgpumgr.engine.inventory.gpu_usage import (
     promised_mdevs,
 )
 from vgpumgr.model import formats
+from vgpumgr.model.allocation import Allocation, AllocationState
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuHealth, GpuRecord, GpuState
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.identity_memo import IdentityMemo
 from vgpumgr.model.layout import AUTOMATIC, VFS_MAX, GpuLayout, InstanceGoal, LayoutRecord
 from vgpumgr.model.supply import FreeVf, GpuSupply, InstanceSupply, Offer, PartitionSupply, Usage
-from vgpumgr.model.vm import Allocation, AllocationState
 
 
 def shown(gpu: GpuFacts, host: HostFacts) -> frozenset[str] | None:

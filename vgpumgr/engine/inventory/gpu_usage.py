@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 from vgpumgr import gpu as frameworks
 from vgpumgr.model import formats
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE, Framework, GpuFacts, GpuRecord, VfFacts
 from vgpumgr.model.host import HostFacts
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.supply import InstanceSupply, Offer, Usage
-from vgpumgr.model.vm import Allocation
 
 
 @dataclass(frozen=True, slots=True)

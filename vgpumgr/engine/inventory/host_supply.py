@@ -16,13 +16,14 @@ from vgpumgr.engine.inventory.gpu_usage import HostContents
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.inventory.supply_memory import SupplyMemory
 from vgpumgr.model import formats
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import DiskType, DomainFacts, DomainState
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord, MachineFeature, Membership, NumaNode
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.refusal import Refusal, back_off, summary
 from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, NumaSupply, PartitionSupply
-from vgpumgr.model.vm import Allocation, VmRecord, VmState
+from vgpumgr.model.vm import VmRecord, VmState
 
 Images = Mapping[str, tuple[str, ...]]
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TypeVar, overload
 
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import OFF
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.failover import NO_RESERVE, FailoverReserve
@@ -21,7 +22,7 @@ from vgpumgr.model.operation import TaskRecord
 from vgpumgr.model.queue import QueueEntry
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.refusal import Refusal
-from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.vm import VmRecord
 
 Row_co = TypeVar("Row_co", covariant=True)
 

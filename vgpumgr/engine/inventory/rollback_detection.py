@@ -8,12 +8,12 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from vgpumgr.model import formats
+from vgpumgr.model.allocation import Allocation, AllocationState
 from vgpumgr.model.domain import DomainFacts
 from vgpumgr.model.errors import StaleGeneration
 from vgpumgr.model.host import ClaimFacts, HostFacts, HostRecord
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.ledger_state import Remembered
-from vgpumgr.model.vm import Allocation, AllocationState
 
 # Every verb that changes a host leaves its epoch there, and every device of ours a claim. A host
 # that says it has neither, and holds allocations in the ledger, has forgotten them.

@@ -19,10 +19,11 @@ from vgpumgr.engine.ledger_recovery.rebuilt_records import (
     rebuilt_allocation,
 )
 from vgpumgr.model import formats
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import DomainFacts, Ownership
 from vgpumgr.model.host import ClaimFacts, HostFacts
 from vgpumgr.model.ledger_state import HostsTruth, Remembered
-from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.vm import VmRecord
 
 _TELLING = frozenset({"claims", "libvirt", "domains", "helper", "mdevs"})
 

@@ -19,6 +19,7 @@ from vgpumgr.engine.inventory.rollback_detection import domains_of, ledger_is_be
 from vgpumgr.engine.ledger_recovery.rebuilt_snapshots import files_below, rebuilt_tree
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.reservation.domain_plan import FIRST_DISK_BOOTS, mac_address, spec_of
+from vgpumgr.model.allocation import Allocation, AllocationState, InstancePart
 from vgpumgr.model.domain import PASSED_CPU, DomainDisk, DomainFacts, DomainState, VolumeFacts
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import Framework, GpuRecord, VfFacts
@@ -27,21 +28,8 @@ from vgpumgr.model.ledger_state import Remembered
 from vgpumgr.model.ports import Host
 from vgpumgr.model.snapshot import SnapshotTree
 from vgpumgr.model.supply import Offer
-from vgpumgr.model.vm import (
-    Allocation,
-    AllocationState,
-    CdSpec,
-    ChangeReach,
-    CloudInit,
-    DiskMode,
-    DiskSpec,
-    GpuRequest,
-    InstancePart,
-    VmRecord,
-    VmSpec,
-    VmState,
-    change_reach,
-)
+from vgpumgr.model.vm import ChangeReach, GpuRequest, VmRecord, VmSpec, VmState, change_reach
+from vgpumgr.model.vm_devices import CdSpec, CloudInit, DiskMode, DiskSpec
 
 _QCOW2 = "qcow2"
 

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from vgpumgr.engine.migration.move_plan import MoveCheck, failed_check, passed_check
 from vgpumgr.engine.migration.move_reads import MoveReads
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.formats import LIVE_VGPU_NEEDS, version_numbers
 from vgpumgr.model.gpu import Framework, GpuFacts
 from vgpumgr.model.host import HostFacts, HostRecord, Membership
 from vgpumgr.model.placement import Placed
-from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.vm import VmRecord
 
 MIGRATABLE = frozenset({Framework.MDEV, Framework.VFIO_VF})
 _NVIDIA = "10de:"

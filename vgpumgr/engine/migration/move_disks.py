@@ -15,7 +15,8 @@ from vgpumgr.model.domain import VolumeFacts, VolumePlan
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.formats import size_words
 from vgpumgr.model.host import HostFacts, StoragePool
-from vgpumgr.model.vm import DiskMode, VmRecord
+from vgpumgr.model.vm import VmRecord
+from vgpumgr.model.vm_devices import DiskMode
 
 # Pools whose volumes are files that can be carried over byte for byte.
 FILE_KINDS = FOLDERS | {"vstorage"}

@@ -16,19 +16,13 @@ from vgpumgr.engine.operations.expected_requests import PlaceFunction
 from vgpumgr.engine.planning.decisions import decide
 from vgpumgr.engine.planning.vm_plan import describe
 from vgpumgr.engine.storage.shared_storage import may_be_shared
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.errors import NoPlacement
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.placement import Decision, NotPlaced, Placed, nearest_first
 from vgpumgr.model.supply import Fleet
-from vgpumgr.model.vm import (
-    Allocation,
-    DiskSpec,
-    GpuRequest,
-    PlacementPolicy,
-    VmRecord,
-    VmSpec,
-    clones_of,
-)
+from vgpumgr.model.vm import GpuRequest, PlacementPolicy, VmRecord, VmSpec, clones_of
+from vgpumgr.model.vm_devices import DiskSpec
 from vgpumgr.placement import place
 from vgpumgr.placement.defrag.movable_fleet import reseat
 

@@ -27,8 +27,9 @@ from vgpumgr.engine.steps.move_steps import (
 )
 from vgpumgr.engine.steps.step import Step, TwoHostStep
 from vgpumgr.engine.steps.volume_steps import CarryVolume, CreateVolume, DeleteVolume
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.operation import Reservation
-from vgpumgr.model.vm import Allocation, VmPlace, VmRecord, VmState
+from vgpumgr.model.vm import VmPlace, VmRecord, VmState
 
 
 @dataclass(frozen=True, slots=True)

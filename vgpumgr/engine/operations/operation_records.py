@@ -9,6 +9,7 @@ from enum import StrEnum
 from vgpumgr.engine.steps.layout_steps import PartitionGpu
 from vgpumgr.engine.steps.step import Step, TwoHostStep, from_record, to_records
 from vgpumgr.engine.steps.volume_steps import CreateVolume
+from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.image import CopyState, ImageCopy
 from vgpumgr.model.operation import (
@@ -41,7 +42,7 @@ from vgpumgr.model.operation import (
     TaskRecord,
     TaskState,
 )
-from vgpumgr.model.vm import AllocationState, VmRecord, VmState
+from vgpumgr.model.vm import VmRecord, VmState
 from vgpumgr.model.vm_backup import BackupState
 
 

@@ -10,18 +10,8 @@ from typing import Any
 
 from vgpumgr.model.domain import PLAIN_NIC, UNTUNED_DISK
 from vgpumgr.model.formats import exact_size
-from vgpumgr.model.vm import (
-    CdSpec,
-    ChangeReach,
-    DiskMode,
-    DiskSpec,
-    GpuRequest,
-    NicSpec,
-    VmRecord,
-    VmSpec,
-    change_reach,
-    terms_text,
-)
+from vgpumgr.model.vm import ChangeReach, GpuRequest, VmRecord, VmSpec, change_reach, terms_text
+from vgpumgr.model.vm_devices import CdSpec, DiskMode, DiskSpec, NicSpec
 
 _KEYS = {"memory_mib": "memory", "nics": "networks", "hugepage_kib": "hugepages"}
 # Too long for a line: said to differ, not shown.

@@ -16,7 +16,8 @@ from vgpumgr.model.host import HostRecord
 from vgpumgr.model.image import CD, ImageRecord
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.ports import Host, HostExecutor, Hosts
-from vgpumgr.model.vm import CdSpec, DiskSpec, VmRecord, VmSpec, VmState
+from vgpumgr.model.vm import VmRecord, VmSpec, VmState
+from vgpumgr.model.vm_devices import CdSpec, DiskSpec
 
 
 def resolved(

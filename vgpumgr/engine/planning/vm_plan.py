@@ -27,12 +27,8 @@ from vgpumgr.model.formats import exact_size
 from vgpumgr.model.host import HostRecord, StoragePool
 from vgpumgr.model.placement import Assignment, Decision, NotPlaced, Placed
 from vgpumgr.model.rolling import NOT_ROLLING, RollingVms
-from vgpumgr.model.vm import (
-    DiskSpec,
-    VmRecord,
-    VmSpec,
-    VmState,
-)
+from vgpumgr.model.vm import VmRecord, VmSpec, VmState
+from vgpumgr.model.vm_devices import DiskSpec
 
 
 def replacement_command(action: Action) -> str:

@@ -28,7 +28,8 @@ from vgpumgr.model.desktop import Desktop, DesktopRecord, DesktopState, DesktopV
 from vgpumgr.model.errors import Interrupted, LedgerError, NoPlacement, VgpumgrError
 from vgpumgr.model.operation import TaskState
 from vgpumgr.model.placement import Decision, NotPlaced, Placed
-from vgpumgr.model.vm import DiskSpec, VmSpec
+from vgpumgr.model.vm import VmSpec
+from vgpumgr.model.vm_devices import DiskSpec
 
 Rows = Sequence[DesktopRecord]
 Refused = list[tuple[DesktopRecord, VgpumgrError]]

@@ -18,6 +18,7 @@ from vgpumgr.engine.planning.automatic_layouts import (
     place_with_layouts,
 )
 from vgpumgr.engine.reservation.shelf_reservations import unshelve_request
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import DomainState
 from vgpumgr.model.host import AUTO, HostRecord
 from vgpumgr.model.placement import Assignment, Placed
@@ -31,7 +32,7 @@ from vgpumgr.model.queue import (
 )
 from vgpumgr.model.quota import held_by_tenants
 from vgpumgr.model.supply import Fleet, FreeVf, GpuSupply, HostSupply, Offer
-from vgpumgr.model.vm import Allocation, VmRecord, VmSpec, VmState
+from vgpumgr.model.vm import VmRecord, VmSpec, VmState
 from vgpumgr.placement.placer import Placer
 from vgpumgr.placement.queue.waiting_queue import turn
 

@@ -14,6 +14,7 @@ from vgpumgr.domainxml import Described
 from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
 from vgpumgr.domainxml.plan_xml import OPTIONAL_DEVICES
 from vgpumgr.engine.reservation.vm_volumes import VmSite, attached, volume_path
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import (
     NO_SOURCE,
     PLAIN_NIC,
@@ -29,16 +30,8 @@ from vgpumgr.model.domain import (
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.host import HostFacts, NumaNode
-from vgpumgr.model.vm import (
-    MOST_CDS,
-    Allocation,
-    ChangeReach,
-    NicSpec,
-    NumaPolicy,
-    VmRecord,
-    VmSpec,
-    change_reach,
-)
+from vgpumgr.model.vm import ChangeReach, NumaPolicy, VmRecord, VmSpec, change_reach
+from vgpumgr.model.vm_devices import MOST_CDS, NicSpec
 
 # Of an adopted VM a spec changes these; its definition alone says all else, but for its GPUs.
 _ADOPTED_CHANGES = frozenset({"name", "vcpus", "memory_mib", "gpus"})

@@ -23,7 +23,8 @@ from vgpumgr.model.operation import (
     REIMAGE,
     Reservation,
 )
-from vgpumgr.model.vm import DiskSpec, VmRecord, VmState
+from vgpumgr.model.vm import VmRecord, VmState
+from vgpumgr.model.vm_devices import DiskSpec
 
 
 def reimage_reservation(

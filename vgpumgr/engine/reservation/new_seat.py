@@ -29,11 +29,12 @@ from vgpumgr.engine.steps.move_steps import (
 )
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.engine.storage.storage_drivers import create_volume, grow_volume
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.apply_plan import ActionKind, Plan
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.operation import RESEAT, OperationRecord, TaskRecord
 from vgpumgr.model.placement import Placed
-from vgpumgr.model.vm import Allocation, VmPlace, VmRecord, VmSpec, VmState
+from vgpumgr.model.vm import VmPlace, VmRecord, VmSpec, VmState
 
 # Always cold: libvirt migrates between hosts alone. The new devices are made first where there is
 # room for both; the old ones go when the VM has the new ones for good.

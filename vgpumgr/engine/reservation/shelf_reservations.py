@@ -19,6 +19,7 @@ from vgpumgr.engine.reservation.gpu_partitioning import layout_records, partitio
 from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, release_steps, start_steps
 from vgpumgr.engine.steps.domain_steps import RedefineDomain, StopDomain
 from vgpumgr.engine.steps.step import Step
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.operation import (
     SHELVE,
@@ -29,7 +30,7 @@ from vgpumgr.model.operation import (
 )
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.queue import QueueEntry, QueueMoved
-from vgpumgr.model.vm import Allocation, VmRecord, VmSpec, VmState
+from vgpumgr.model.vm import VmRecord, VmSpec, VmState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

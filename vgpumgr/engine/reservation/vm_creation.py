@@ -22,11 +22,12 @@ from vgpumgr.engine.steps.domain_steps import DefineDomain, StartDomain, Undefin
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.engine.steps.volume_steps import DeleteVolume
 from vgpumgr.engine.storage.storage_drivers import create_volume
+from vgpumgr.model.allocation import Allocation, InstancePart
 from vgpumgr.model.domain import Ownership, VolumePlan
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import Assignment, Placed
-from vgpumgr.model.vm import Allocation, InstancePart, VmRecord, VmState
+from vgpumgr.model.vm import VmRecord, VmState
 
 
 def allocate(

@@ -20,13 +20,14 @@ from vgpumgr.engine.reservation.new_seat import seat_tasks
 from vgpumgr.engine.reservation.vm_creation import VmCreation, VmSites, create, delete_steps
 from vgpumgr.engine.steps.domain_steps import DefineDomain, RebootDomain, RedefineDomain, StopDomain
 from vgpumgr.engine.steps.step import Step
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.operation import OperationRecord, Reservation, TaskRecord
 from vgpumgr.model.queue import QueueEntry, QueueMoved, QueueState
 from vgpumgr.model.supply import Usage
-from vgpumgr.model.vm import Allocation, VmRecord, VmSpec, VmState
+from vgpumgr.model.vm import VmRecord, VmSpec, VmState
 
 
 def queue_entries(

@@ -11,7 +11,8 @@ from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.host import HostFacts, HostRecord
-from vgpumgr.model.vm import DiskMode, DiskSpec, VmRecord, VmSpec
+from vgpumgr.model.vm import VmRecord, VmSpec
+from vgpumgr.model.vm_devices import DiskMode, DiskSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from vgpumgr import domainxml, gpu
 from vgpumgr.engine.inventory.gpu_usage import claim_unit
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.gpu.gpu_framework import claim_of
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import DomainFacts, Ownership
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound
 from vgpumgr.model.operation import Differs, InState, Observed
 from vgpumgr.model.ports import Clock, Host
-from vgpumgr.model.vm import Allocation
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from vgpumgr.engine.steps.volume_steps import CreateVolume, refuse_foreign
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.operation import Differs, InState, Observed
 from vgpumgr.model.ports import Clock, Host
-from vgpumgr.model.vm import DiskMode
+from vgpumgr.model.vm_devices import DiskMode
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from vgpumgr.model.errors import Conflict
 from vgpumgr.model.formats import fill_template
 from vgpumgr.model.operation import Observed
 from vgpumgr.model.ports import Clock, Host
-from vgpumgr.model.vm import CloudInit, VmRecord
+from vgpumgr.model.vm import VmRecord
+from vgpumgr.model.vm_devices import CloudInit
 
 _LABEL = "cidata"
 

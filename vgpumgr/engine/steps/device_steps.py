@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from vgpumgr import gpu
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.gpu.gpu_framework import claim_of, is_ours
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.operation import Differs, InState, Observed
 from vgpumgr.model.ports import Clock, Host
-from vgpumgr.model.vm import Allocation
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from vgpumgr.engine.steps.domain_steps import find_ours
 from vgpumgr.engine.steps.move_steps import NotInTime, both_run
 from vgpumgr.engine.steps.step import TOLD_EVERY, StepSurroundings, TwoHostStep, UndoNotPossible
 from vgpumgr.model.actor import carried
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import (
     OFF,
     DomainFacts,
@@ -36,7 +37,6 @@ from vgpumgr.model.errors import (
 from vgpumgr.model.formats import size_words
 from vgpumgr.model.operation import Differs, InState, Observed, Unknown
 from vgpumgr.model.ports import Host
-from vgpumgr.model.vm import Allocation
 
 POLL_S = 1.0
 

@@ -14,11 +14,11 @@ from vgpumgr.engine.steps.domain_steps import (
     state_of,
 )
 from vgpumgr.engine.steps.step import Step
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import OFF
 from vgpumgr.model.errors import Conflict, NotFound
 from vgpumgr.model.operation import Differs, InState, Observed
 from vgpumgr.model.ports import Clock, Host
-from vgpumgr.model.vm import Allocation
 
 
 @dataclass(frozen=True, slots=True)

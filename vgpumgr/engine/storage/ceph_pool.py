@@ -17,7 +17,8 @@ from vgpumgr.engine.storage.storage_driver import Ability, PlacedDisk, VolumeNam
 from vgpumgr.engine.storage.thin_volumes import CLONING, ThinVolumes, refuse_other_pool
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.host import StoragePool
-from vgpumgr.model.vm import DiskMode, VmRecord
+from vgpumgr.model.vm import VmRecord
+from vgpumgr.model.vm_devices import DiskMode
 
 
 @dataclass(frozen=True, slots=True)

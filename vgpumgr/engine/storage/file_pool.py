@@ -16,7 +16,8 @@ from vgpumgr.engine.steps.volume_steps import CreateVolume, GrowVolume
 from vgpumgr.engine.storage.storage_driver import Ability, FrozenDisk, PlacedDisk, VolumeName
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.host import StoragePool
-from vgpumgr.model.vm import DiskMode, VmRecord
+from vgpumgr.model.vm import VmRecord
+from vgpumgr.model.vm_devices import DiskMode
 
 _QCOW2 = "qcow2"
 FOLDERS = frozenset({"dir", "fs", "netfs"})

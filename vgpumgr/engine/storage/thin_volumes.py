@@ -13,7 +13,7 @@ from vgpumgr.engine.storage.storage_driver import Ability, FrozenDisk, PlacedDis
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.host import StoragePool
-from vgpumgr.model.vm import DiskMode
+from vgpumgr.model.vm_devices import DiskMode
 
 RAW = "raw"
 

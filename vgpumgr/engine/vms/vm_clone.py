@@ -14,7 +14,8 @@ from vgpumgr.engine.vms.vm_snapshots import other_disks, require
 from vgpumgr.model.domain import OFF
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.snapshot import Snapshot
-from vgpumgr.model.vm import DiskMode, DiskSpec, VmRecord, VmSpec
+from vgpumgr.model.vm import VmRecord, VmSpec
+from vgpumgr.model.vm_devices import DiskMode, DiskSpec
 
 
 def clone_spec(context: EngineContext, source: VmRecord, name: str, snapshot: str = "") -> VmSpec:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.inventory.observation import with_budgets
 from vgpumgr.engine.planning.hypothetical_layouts import goals, in_words, partitioned
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.gpu import GpuFacts, GpuRecord, GpuState, MigFacts, VfFacts
 from vgpumgr.model.health import NO_EVIDENCE, NO_READINGS
 from vgpumgr.model.host import HostFacts, HostRecord, Membership
 from vgpumgr.model.layout import GpuLayout
-from vgpumgr.model.vm import Allocation, VmRecord, VmState
+from vgpumgr.model.vm import VmRecord, VmState
 
 
 def uncounted_gpu(gpu: GpuFacts) -> GpuFacts:

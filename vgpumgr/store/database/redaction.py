@@ -15,7 +15,7 @@ from sqlalchemy import Connection, TableClause, select, update
 from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.codec import dump
-from vgpumgr.model.vm import seed_digest
+from vgpumgr.model.vm_devices import seed_digest
 
 _KEY = "cloud_init"
 _MAY_HOLD = f'"{_KEY}":{{'

@@ -11,9 +11,9 @@ from sqlalchemy import Connection, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.sql import ColumnElement
 
+from vgpumgr.model.allocation import Allocation, AllocationState, InstancePart
 from vgpumgr.model.codec import dump, load, load_list
 from vgpumgr.model.errors import StaleGeneration
-from vgpumgr.model.vm import Allocation, AllocationState, InstancePart
 from vgpumgr.store.ledger.audit_trail import Stamp, of_allocations
 from vgpumgr.store.ledger.row_memo import MOST_TEXTS, RowMemo
 from vgpumgr.store.schema import MEMORY, VF, allocation, unit

@@ -30,6 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.actor import Actor
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.codec import dump, load_list, load_mapping, printable
 from vgpumgr.model.history import AuditRecord, TrailChanges
 from vgpumgr.model.layout import LayoutRecord
@@ -39,7 +40,7 @@ from vgpumgr.model.operation import (
     OF_IMAGES,
     Reservation,
 )
-from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.vm import VmRecord
 from vgpumgr.store.schema import allocation, audit, gpu, layout, operation, step, task, vm
 from vgpumgr.store.schema.columns import ALL_ROWS, decodes
 

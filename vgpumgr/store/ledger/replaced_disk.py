@@ -9,7 +9,8 @@ from sqlalchemy import Connection, bindparam, select, update
 
 from vgpumgr.model.codec import dump, load, load_list
 from vgpumgr.model.domain import VolumePlan
-from vgpumgr.model.vm import DiskMode, DiskSpec, VmSpec
+from vgpumgr.model.vm import VmSpec
+from vgpumgr.model.vm_devices import DiskMode, DiskSpec
 from vgpumgr.store.ledger.audit_trail import Stamp, of_vms
 from vgpumgr.store.schema import vm
 from vgpumgr.store.schema.columns import decodes

@@ -14,9 +14,9 @@ from sqlalchemy import Connection, Table, bindparam, case, func, insert, select,
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.sql import ColumnElement
 
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.errors import Conflict, LedgerError, StaleGeneration
 from vgpumgr.model.operation import Reservation
-from vgpumgr.model.vm import Allocation
 from vgpumgr.store.ledger.allocations import AGAIN, insert_allocations, some
 from vgpumgr.store.ledger.audit_trail import Stamp, start_records, write
 from vgpumgr.store.ledger.epoch import refuse_frozen

@@ -8,9 +8,10 @@ from typing import Any
 from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from vgpumgr.model.allocation import Allocation, AllocationState
 from vgpumgr.model.errors import Conflict, StaleGeneration
 from vgpumgr.model.ledger_state import HostsTruth, Remembered
-from vgpumgr.model.vm import Allocation, AllocationState, VmRecord, VmState
+from vgpumgr.model.vm import VmRecord, VmState
 from vgpumgr.store.database.redaction import withhold
 from vgpumgr.store.ledger.allocations import insert_allocations
 from vgpumgr.store.ledger.audit_trail import (

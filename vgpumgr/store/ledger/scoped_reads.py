@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Select, select
 
 from vgpumgr.access.redaction import Redaction, names_in
 from vgpumgr.access.tenant_view import gpu_for_tenant, host_for_tenant, image_for_tenant
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.console_ticket import ConsoleTicket
 from vgpumgr.model.defrag import LogoffMove
 from vgpumgr.model.desktop import (
@@ -30,7 +31,7 @@ from vgpumgr.model.queue import QueueEntry
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.role_binding import Scope
 from vgpumgr.model.secret import SecretRecord, SecretReference
-from vgpumgr.model.vm import Allocation, VmRecord
+from vgpumgr.model.vm import VmRecord
 from vgpumgr.model.vm_backup import VmBackup
 from vgpumgr.model.webhook import Webhook
 from vgpumgr.store.database.connections import Database

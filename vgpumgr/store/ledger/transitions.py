@@ -18,6 +18,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import ColumnElement
 
+from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.codec import dump, printable
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.model.operation import (
@@ -31,7 +32,7 @@ from vgpumgr.model.operation import (
     TaskState,
     Transition,
 )
-from vgpumgr.model.vm import AllocationState, VmState
+from vgpumgr.model.vm import VmState
 from vgpumgr.store.database.redaction import withhold
 from vgpumgr.store.ledger import queue, refusals
 from vgpumgr.store.ledger.allocations import pass_on

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from vgpumgr.model.placement import Decision, Placed
 from vgpumgr.model.vm import VmSpec
-from vgpumgr.placement.bulk_order import evenly
-from vgpumgr.placement.placer import Placer
+from vgpumgr.placement.placer import Placer, evenly
 
 
 def place_bulk(

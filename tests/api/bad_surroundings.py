@@ -23,7 +23,7 @@ from tests.api.bad_ledgers import is_problem, unread, works
 from tests.apiserver import ApiServer, serving_api
 from tests.certificates import Authority
 from tests.e2e.support import Cli
-from vgpumgr.api.tls_files import RELOAD_S
+from vgpumgr.api.server import RELOAD_S
 
 CLOCK = Path(__file__).with_name("jumping_clock.c")
 DAY_S = 86400

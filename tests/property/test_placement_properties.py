@@ -17,7 +17,7 @@ from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, NumaSupply, Offer
 from vgpumgr.model.vm import Affinity, GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.model.vm_devices import DiskSpec, NicSpec
 from vgpumgr.placement import FITS, explain, headroom, place
-from vgpumgr.placement.bulk_order import evenly
+from vgpumgr.placement.placer import evenly
 
 pytestmark = pytest.mark.mainline
 

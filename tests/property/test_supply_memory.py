@@ -15,10 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.simworld import OLD, SimWorld, host
-from vgpumgr.engine.inventory import gpu_shapes, gpu_supply
-from vgpumgr.engine.inventory.host_supply import build_fleet
+from vgpumgr.engine.inventory import gpu_supply
+from vgpumgr.engine.inventory.host_supply import SupplyMemory, build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.inventory.supply_memory import SupplyMemory
 from vgpumgr.model import formats
 from vgpumgr.model.allocation import Allocation, AllocationState
 from vgpumgr.model.domain import DomainFacts, DomainState
@@ -90,7 +89,7 @@ def anew(view: LedgerView) -> Fleet:
     """The supply with nothing remembered and no GPU taken for another."""
     with (
         patch.object(gpu_supply, "_is_untouched", lambda *_: False),
-        patch.object(gpu_supply, "shape_of", gpu_shapes._shape),
+        patch.object(gpu_supply, "shape_of", gpu_supply._shape),
     ):
         return build_fleet(view, memory=SupplyMemory())
 

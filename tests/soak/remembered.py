@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tests.property.test_supply_memory import anew
-from vgpumgr.engine.controller.changed_hosts import ChangedHosts
+from vgpumgr.engine.controller.cycle_context import ChangedHosts
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView, read_view
 from vgpumgr.model.host import HostRecord

@@ -19,6 +19,7 @@ from vgpumgr.app.actor import actor
 from vgpumgr.app.config import Config
 from vgpumgr.model.actor import LoginMethod
 from vgpumgr.model.errors import NotFound
+from vgpumgr.model.load_scale import NO_LOADS, MeasuredLoads
 
 if TYPE_CHECKING:
     from vgpumgr.app.access_control import AccessControl
@@ -32,12 +33,32 @@ if TYPE_CHECKING:
     from vgpumgr.hosts.real_hosts import RealHosts
     from vgpumgr.model.failover import FailoverReserve
     from vgpumgr.model.host import HostRecord
+    from vgpumgr.model.host_sample import FleetSample
     from vgpumgr.model.ledger import Ledger
     from vgpumgr.model.ledger_state import Freeze
     from vgpumgr.model.ports import Host, Hosts
     from vgpumgr.sim.sim_client import SimHosts
     from vgpumgr.store import Migration
     from vgpumgr.telemetry.telemetry_files import TelemetryFiles
+
+
+class KeptLoads:
+    """Indexed once for each time that they were renewed."""
+
+    def __init__(self, files: TelemetryFiles) -> None:
+        self._files = files
+        self._indexed: tuple[FleetSample, MeasuredLoads] | None = None
+
+    def newest(self) -> MeasuredLoads:
+        """The newest; NO_LOADS where there are none of now."""
+        sample = self._files.sample(time.time())
+        if sample is None:
+            return NO_LOADS
+        indexed = self._indexed
+        if indexed is None or indexed[0] is not sample:
+            loads = MeasuredLoads(at=sample.at, vms={each.vm: each for each in sample.loads})
+            indexed = self._indexed = (sample, loads)
+        return indexed[1]
 
 
 SIMULATED = "sim://"
@@ -188,7 +209,6 @@ class App:
     @cached_property
     def engine(self) -> Engine:
         """The engine over the writable ledger and all hosts."""
-        from vgpumgr.app.kept_loads import KeptLoads
         from vgpumgr.engine.use_cases import Engine
         from vgpumgr.engine.workers.thread_workers import SystemClock, ThreadWorkers
         from vgpumgr.model.refusal import Tolerance

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vgpumgr.checks import access_checks, hardware_checks, resource_checks, software_checks
+from vgpumgr.checks import access_checks, hardware_checks, software_checks
 from vgpumgr.model.examination import Examination, Finding
 
 CHECKS = (
@@ -16,7 +16,7 @@ CHECKS = (
         software_checks.migration,
     ),
     *(access_checks.helper, access_checks.sudo, access_checks.libvirt, access_checks.restore),
-    *(resource_checks.storage, resource_checks.clock),
+    *(hardware_checks.storage, hardware_checks.clock),
 )
 
 

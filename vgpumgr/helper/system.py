@@ -19,9 +19,32 @@ from vgpumgr.helper import (
     allowed_programs,
     detached_work,
     durable_files,
-    kernel_records,
     terminals,
 )
+
+# A record has at most 8 KiB (CONSOLE_EXT_LOG_MAX); logs of more records are not configured.
+_RECORD_BYTES, _MOST_RECORDS = 8192, 1 << 18
+
+
+def kernel_records(path: str) -> list[str]:
+    """What is there now; what is written meanwhile, too. OSError where it may not be read."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    found: list[str] = []
+    try:
+        for _ in range(_MOST_RECORDS):
+            try:
+                record = os.read(handle, _RECORD_BYTES)
+            except BlockingIOError:
+                break
+            except BrokenPipeError:
+                continue  # the record was overwritten: the next read gives the oldest that is left
+            if not record:
+                break
+            found.append(record.decode("utf-8", "replace"))
+    finally:
+        os.close(handle)
+    return found
+
 
 # linux/timex.h: TIME_ERROR is the state of a clock that nobody keeps; struct timex has 208 bytes.
 _TIME_ERROR = 5
@@ -142,7 +165,7 @@ class System:
 
     def kernel_log(self) -> Sequence[str]:
         """All records that the kernel still has of its log, the oldest first."""
-        return kernel_records.read(self._at("/dev/kmsg"))
+        return kernel_records(self._at("/dev/kmsg"))
 
     @contextlib.contextmanager
     def lock(self, path: str) -> Iterator[None]:

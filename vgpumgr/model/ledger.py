@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 from vgpumgr.model.api_request import RequestLedger
 from vgpumgr.model.credential import AccessLedger
 from vgpumgr.model.flavour import FlavourLedger
+from vgpumgr.model.sealed_trail import SealLedger
 from vgpumgr.model.secret import SecretLedger
+from vgpumgr.model.showback import UsageLedger
 from vgpumgr.model.vm_backup import BackupLedger
 from vgpumgr.model.webhook import WebhookLedger
 
@@ -42,16 +44,6 @@ if TYPE_CHECKING:
     from vgpumgr.model.refusal import Refusal
     from vgpumgr.model.role_binding import Scope
     from vgpumgr.model.scoped_reads import ScopedReads
-    from vgpumgr.model.sealed_trail import (
-        KeptNote,
-        OpenNote,
-        SealedRecord,
-        SignHead,
-        TrailPlace,
-        TrailVerdict,
-        TreeHead,
-    )
-    from vgpumgr.model.showback import PriceBook, UsageHistory
     from vgpumgr.model.vm import VmRecord
 
 
@@ -63,7 +55,15 @@ class Subscription(Protocol):
 
 
 class Ledger(
-    AccessLedger, BackupLedger, FlavourLedger, RequestLedger, SecretLedger, WebhookLedger, Protocol
+    AccessLedger,
+    BackupLedger,
+    FlavourLedger,
+    RequestLedger,
+    SealLedger,
+    SecretLedger,
+    UsageLedger,
+    WebhookLedger,
+    Protocol,
 ):
     """Every method is one transaction; none spans a host call."""
 
@@ -197,24 +197,6 @@ class Ledger(
 
     def holdings(self, since: float = 0.0) -> tuple[Holding, ...]:
         """What allocations hold of GPUs, or held after ``since`` (Unix seconds), oldest first."""
-
-    # What was used of GPUs, and what it costs.
-
-    def usage_history(self, since: float, until: float) -> UsageHistory:
-        """What was held of GPUs at any time between (Unix seconds), in any order, and when
-        each GPU was in the fleet.
-        """
-
-    def price_books(self) -> tuple[PriceBook, ...]:
-        """What GPUs cost, by when it begins to hold."""
-
-    def set_price_book(self, book: PriceBook) -> None:
-        """Write a price book over the one that begins at its time."""
-
-    def remove_price_book(self, begins_at: float) -> None:
-        """Forget the prices from then on, the ones before hold on; NotFound where no price
-        book begins then (Unix seconds).
-        """
 
     # Who waits for room, who runs on it, and who has ended. ``reserve`` moves entries, too.
 
@@ -431,29 +413,6 @@ class Ledger(
         """Keep in the trail that the current actor sends a file, or discarded it: 256 characters
         of ``detail``.
         """
-
-    # The seal of the trail: a hash tree of its records, whose heads are signed.
-
-    def trail_origin(self) -> str:
-        """The fleet, and the epoch since which its ledger is this one: since it was restored or
-        moved, or from the beginning.
-        """
-
-    def seal_trail(self, sign: SignHead, most: int = ...) -> TreeHead | None:
-        """Seal the oldest ``most`` records that are not sealed; the new head, None where all are.
-        Damaged where the newest checkpoint is not one to go on from.
-        """
-
-    def newest_note(self) -> str:
-        """The newest signed checkpoint; empty where there is none."""
-
-    def sealed_records(self, after: int, most: int) -> tuple[SealedRecord, ...]:
-        """The next ``most`` sealed records after that ``seq``, the oldest first."""
-
-    def check_trail(
-        self, open_note: OpenNote, kept: Sequence[KeptNote] = (), begin: TrailPlace = ...
-    ) -> TrailVerdict:
-        """Compare sealed records with their hashes, the tree with signed and with kept notes."""
 
     def freeze(self, why: str) -> None:
         """Allocate nothing any more, until :meth:`thaw`; a frozen ledger keeps its first reason."""

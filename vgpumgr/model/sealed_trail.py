@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from vgpumgr.model.history import AuditRecord
 
@@ -78,3 +78,28 @@ class TrailVerdict:
     unsealed_since: float | None
     wrong: tuple[str, ...] = ()
     place: TrailPlace | None = None
+
+
+class SealLedger(Protocol):
+    """The seal of the trail in the ledger: a hash tree of its records, whose heads are signed."""
+
+    def trail_origin(self) -> str:
+        """The fleet, and the epoch since which its ledger is this one: since it was restored or
+        moved, or from the beginning.
+        """
+
+    def seal_trail(self, sign: SignHead, most: int = ...) -> TreeHead | None:
+        """Seal the oldest ``most`` records that are not sealed; the new head, None where all are.
+        Damaged where the newest checkpoint is not one to go on from.
+        """
+
+    def newest_note(self) -> str:
+        """The newest signed checkpoint; empty where there is none."""
+
+    def sealed_records(self, after: int, most: int) -> tuple[SealedRecord, ...]:
+        """The next ``most`` sealed records after that ``seq``, the oldest first."""
+
+    def check_trail(
+        self, open_note: OpenNote, kept: Sequence[KeptNote] = (), begin: TrailPlace = ...
+    ) -> TrailVerdict:
+        """Compare sealed records with their hashes, the tree with signed and with kept notes."""

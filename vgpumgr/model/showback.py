@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
+from typing import Protocol
 
 MICROSECONDS = 1_000_000
 FOREVER = 1 << 62
@@ -147,3 +148,23 @@ class PriceBook:
         """Per hour of a whole board; None where there is none."""
         found = self.gpu_hour.get(model, self.gpu_hour.get(ANY_MODEL))
         return None if found is None else Decimal(found)
+
+
+class UsageLedger(Protocol):
+    """What was used of GPUs, and what it costs."""
+
+    def usage_history(self, since: float, until: float) -> UsageHistory:
+        """What was held of GPUs at any time between (Unix seconds), in any order, and when
+        each GPU was in the fleet.
+        """
+
+    def price_books(self) -> tuple[PriceBook, ...]:
+        """What GPUs cost, by when it begins to hold."""
+
+    def set_price_book(self, book: PriceBook) -> None:
+        """Write a price book over the one that begins at its time."""
+
+    def remove_price_book(self, begins_at: float) -> None:
+        """Forget the prices from then on, the ones before hold on; NotFound where no price
+        book begins then (Unix seconds).
+        """

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,6 @@ from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.host import Installed
 from vgpumgr.model.sim_fleet import SimHost
 from vgpumgr.sim.host_faults import Faults
-from vgpumgr.sim.kept_probe import KeptProbe
 from vgpumgr.sim.libvirt import driver_node
 from vgpumgr.sim.libvirt.ceph_tool import CephTool
 from vgpumgr.sim.libvirt.live_moves import SimMoves
@@ -38,6 +37,37 @@ from vgpumgr.sim.linux.machine_setup import RESTORE
 from vgpumgr.sim.machine.durable_texts import Durable
 from vgpumgr.sim.machine.kernel import Kernel
 from vgpumgr.sim.sim_system import SimSystem
+
+
+class KeptProbe:
+    """Once a part of the host is handed out, nothing is kept: it may change at any time."""
+
+    def __init__(self) -> None:
+        self._answer: dict[str, Any] | None = None
+        self._outside: object = None
+        self._handed_out = False
+
+    def changed(self) -> None:
+        """Forget it."""
+        self._answer = None
+
+    def hand_out(self) -> None:
+        """Keep none from now on."""
+        self._answer, self._handed_out = None, True
+
+    def whole(
+        self, read: Callable[[], dict[str, Any]], *, quiet: bool, outside: object = None
+    ) -> dict[str, Any]:
+        """What ``read`` gives. ``quiet``: it stays so until a call, or while ``outside`` is equal:
+        what other hosts change of it.
+        """
+        if self._answer is not None and self._outside == outside:
+            return self._answer
+        answer = read()
+        if quiet and not self._handed_out:
+            self._answer, self._outside = answer, outside
+        return answer
+
 
 _PROBE = "probe"
 # What changes nothing that a probe shows. ``kvm_probe`` writes its verdict down.

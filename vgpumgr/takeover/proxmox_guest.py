@@ -10,7 +10,7 @@ from vgpumgr.model.vm_names import legal_name
 from vgpumgr.takeover import proxmox_devices, proxmox_drives
 from vgpumgr.takeover.guest_description import GuestDescription
 from vgpumgr.takeover.proxmox_config import DESCRIPTION, ReadGuest, parse, properties
-from vgpumgr.takeover.proxmox_fates import FIRST_BOOT, LOST_KEYS, SAME_KEYS
+from vgpumgr.takeover.proxmox_devices import FIRST_BOOT, LOST_KEYS, SAME_KEYS
 from vgpumgr.takeover.source_keys import SourceKeys, is_on, shown, whole
 from vgpumgr.takeover.takeover_choices import TakeoverChoices
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from anyio import to_thread
@@ -16,10 +16,54 @@ from vgpumgr.api.service import Service
 from vgpumgr.endpoints.registry import ENDPOINTS
 from vgpumgr.model.errors import AccessRefused, LoginRefused, NotFound, VgpumgrError
 from vgpumgr.web.html_answers import error_page, html, to_page
-from vgpumgr.web.menu import menu_of
 from vgpumgr.web.page import Page
 from vgpumgr.web.page_call import PageCall
 from vgpumgr.web.rendering import render
+
+if TYPE_CHECKING:
+    from vgpumgr.web.page_call import PageCall
+
+
+@dataclass(frozen=True, slots=True)
+class MenuEntry:
+    """An entry; ``endpoint`` is what its page reads first."""
+
+    title: str
+    path: str
+    endpoint: str
+
+
+OWN = "My desktops"
+MENU = (
+    MenuEntry(OWN, "/desktops", "desktop.mine"),
+    MenuEntry("Map", "/map", "map.show"),
+    MenuEntry("Hosts", "/hosts", "host.list"),
+    MenuEntry("GPUs", "/gpus", "gpu.list"),
+    MenuEntry("VMs", "/vms", "vm.list"),
+    MenuEntry("Apply", "/apply", "vm.apply"),
+    MenuEntry("Pools", "/pools", "pool.list"),
+    MenuEntry("Bookings", "/bookings", "booking.list"),
+    MenuEntry("Queue", "/queue", "queue.list"),
+    MenuEntry("Quotas", "/quotas", "quota.list"),
+    MenuEntry("Capacity", "/capacity", "capacity.list"),
+    MenuEntry("Use", "/use", "use.show"),
+    MenuEntry("Layouts", "/layouts", "layout.show"),
+    MenuEntry("Images", "/images", "image.list"),
+    MenuEntry("Operations", "/operations", "operation.list"),
+    MenuEntry("Drift", "/drift", "drift.list"),
+    MenuEntry("Trail", "/trail", "audit.list"),
+    MenuEntry("Access", "/access", "role.list"),
+    MenuEntry("Settings", "/settings", "settings.show"),
+)
+
+
+def menu_of(call: PageCall, paths: frozenset[str]) -> tuple[MenuEntry, ...]:
+    """The entries of who asks: of pages that there are, and that they may see; for a user of
+    desktops their own alone.
+    """
+    seen = (each for each in MENU if each.path in paths and call.may_call(each.endpoint))
+    return tuple(each for each in seen if each.title == OWN or not call.is_desktop_user)
+
 
 _FROM_SCRIPT = "hx-request"
 

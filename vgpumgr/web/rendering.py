@@ -2,20 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
+from itertools import groupby
 from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from vgpumgr import __version__
+from vgpumgr.endpoints.plan_items import reasons_of
 from vgpumgr.model.formats import counted
+from vgpumgr.model.placement import ReasonGroup, by_board
 from vgpumgr.web import static_files
 from vgpumgr.web.form_fields import typed_text
-from vgpumgr.web.reason_lines import reason_lines
-from vgpumgr.web.slot_paths import drawn_width, slot_paths
+
+CELL, GAP, HEIGHT = 10, 1, 16
+"""Width of a slot, the gap between two uses, and the height, in pixels."""
+_KINDS = {".": "free", "=": "instance", "#": "foreign"}
+_BOXES = frozenset({"used", "foreign"})
+WIDEST = 320
+"""GPUs with very many slots are drawn with narrower ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPath:
+    """The slots of one ``kind`` (``used``, ``foreign``, ``instance``, ``free``) as path data. Those
+    that hold nothing are one stroke with a gap after each, ``dashes``; a use is a box.
+    """
+
+    kind: str
+    data: str
+    dashes: str = ""
+
+
+@lru_cache(maxsize=65536)
+def slot_paths(cells: str) -> tuple[SlotPath, ...]:
+    """The paths of a GPU whose slots are so, a sign each, as the map's answer has them."""
+    found: dict[str, list[str]] = {}
+    width, at = cell_width(len(cells)), 0.0
+    gap = min(GAP, width / 4)
+    for sign, run in groupby(cells):
+        kind, long = _KINDS.get(sign, "used"), len(list(run)) * width
+        box = f"M{at:g} 0h{long - gap:g}v{HEIGHT}h{gap - long:g}z"
+        found.setdefault(kind, []).append(
+            box if kind in _BOXES else f"M{at:g} {HEIGHT / 2:g}h{long - gap:g}"
+        )
+        at = round(at + long, 3)
+    dashes = f"{width - gap:g} {gap:g}"
+    return tuple(
+        SlotPath(kind, "".join(paths), "" if kind in _BOXES else dashes)
+        for kind, paths in found.items()
+    )
+
+
+def cell_width(slots: int) -> float:
+    """How wide a slot is drawn."""
+    return min(CELL, round(WIDEST / max(slots, 1), 2))
+
+
+def drawn_width(cells: str) -> float:
+    """How wide the GPU is drawn."""
+    return round(len(cells) * cell_width(len(cells)), 2)
+
+
+_NAMED = 2
+
+
+def reason_lines(items: Iterable[Mapping[str, Any]]) -> list[str]:
+    """``gpu-host-1, 4 GPUs: …``, the nearest to a yes first."""
+    return [_line(each) for each in by_board(reasons_of(items))]
+
+
+def _line(group: ReasonGroup) -> str:
+    hosts = [each for each in group.hosts if each]
+    where = ", ".join(hosts) if len(hosts) <= _NAMED else counted(len(hosts), "host")
+    devices = [each.device for each in group.reasons if each.device]
+    which = counted(len(devices), "GPU") if len(devices) > 1 else "".join(devices)
+    place = ", ".join(filter(None, [where, which]))
+    return f"{place}: {group.text}" if place else group.text
+
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400
 

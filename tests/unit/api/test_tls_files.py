@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from tests.certificates import Authority
-from vgpumgr.api.tls_files import TlsFiles
+from vgpumgr.api.server import TlsFiles
 
 
 class Pair:

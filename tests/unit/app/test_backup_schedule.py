@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.store import values
-from vgpumgr.app.backup_findings import backup_findings
 from vgpumgr.app.backup_schedule import CLAIM, BackupSchedule, scheduled_backups
 from vgpumgr.app.composition import App
 from vgpumgr.app.config import Config, load_config
+from vgpumgr.app.stored_findings import backup_findings
 from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.ledger import Ledger

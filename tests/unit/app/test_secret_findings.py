@@ -9,7 +9,7 @@ import pytest
 from tests.ledgers import new_ledger
 from vgpumgr.app import App
 from vgpumgr.app.config import load_config
-from vgpumgr.app.secret_findings import secret_findings
+from vgpumgr.app.stored_findings import secret_findings
 from vgpumgr.model.examination import CheckOutcome
 from vgpumgr.model.host import Fence, HostRecord
 from vgpumgr.model.role_binding import EVERY_TENANT

@@ -12,7 +12,7 @@ from tests.fakes import FakeHost, t4, t4_parent
 from tests.serving import INTERVAL_S, Served, serving
 from tests.world import World, vm
 from vgpumgr.engine.controller import host_cycle
-from vgpumgr.engine.controller.changed_hosts import ChangedHosts
+from vgpumgr.engine.controller.cycle_context import ChangedHosts
 from vgpumgr.engine.controller.host_cycle import WHOLE_S
 from vgpumgr.model.domain import VolumeFacts
 from vgpumgr.model.history import TrailChanges

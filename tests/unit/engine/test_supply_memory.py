@@ -9,8 +9,7 @@ import pytest
 
 from tests.fakes import FakeHost, t4
 from tests.world import World, vm
-from vgpumgr.engine.inventory.host_supply import build_fleet
-from vgpumgr.engine.inventory.supply_memory import SupplyMemory
+from vgpumgr.engine.inventory.host_supply import SupplyMemory, build_fleet
 from vgpumgr.model.identity_memo import IdentityMemo
 from vgpumgr.model.supply import Fleet, HostSupply
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.helper.host import GPU, FakeHost, done, gpu_host
 from tests.unit.helper.nvidia import NvidiaHost
-from vgpumgr.helper import kernel_records
+from vgpumgr.helper import system
 from vgpumgr.helper.facts import kernel_log
 
 
@@ -163,7 +163,7 @@ def test_records_are_read_until_there_is_none(tmp_path: Path) -> None:
     writer = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
     os.write(writer, b"4,1,1,-;a\n")
     try:
-        assert kernel_records.read(str(pipe)) == ["4,1,1,-;a\n"]
+        assert system.kernel_records(str(pipe)) == ["4,1,1,-;a\n"]
     finally:
         os.close(writer)
         os.close(reader)
@@ -178,5 +178,5 @@ def test_an_overwritten_record_is_passed_over(monkeypatch: pytest.MonkeyPatch) -
             raise answer
         return answer
 
-    monkeypatch.setattr("vgpumgr.helper.kernel_records.os.read", read)
-    assert kernel_records.read("/dev/null") == ["4,9,9,-;b\n"]
+    monkeypatch.setattr("vgpumgr.helper.system.os.read", read)
+    assert system.kernel_records("/dev/null") == ["4,9,9,-;b\n"]

@@ -7,7 +7,7 @@ from tests.unit.placement.test_place import copies, gpu, host, vm, where
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import PlacementPolicy
 from vgpumgr.placement import Placer
-from vgpumgr.placement.bulk_order import evenly
+from vgpumgr.placement.placer import evenly
 
 
 def test_each_type_is_spread_from_end_to_end() -> None:

@@ -13,7 +13,7 @@ from vgpumgr.model.vm import GpuRequest, NumaPolicy, VmSpec
 from vgpumgr.placement import Mix, Placer
 from vgpumgr.placement.resources.gpu_state import BoardBook, GpuOccupancy
 from vgpumgr.placement.scores.fragmentation import Weighted
-from vgpumgr.placement.scores.open_starts import OpenStarts
+from vgpumgr.placement.scores.state_values import OpenStarts
 
 SIZES = (2, 3, 5, 12)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.poolsim import STAFF, PoolSim, spec
-from vgpumgr.app.kept_loads import KeptLoads
+from vgpumgr.app.composition import KeptLoads
 from vgpumgr.engine.controller.controller_events import ControllerEvent
 from vgpumgr.engine.controller.cycle_threads import CycleThread
 from vgpumgr.engine.controller.pool_task import POOL_THREAD, PoolTask

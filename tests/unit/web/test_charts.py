@@ -14,7 +14,7 @@ from vgpumgr.web.charts import (
     longest,
     spread,
 )
-from vgpumgr.web.slot_paths import drawn_width, slot_paths
+from vgpumgr.web.rendering import drawn_width, slot_paths
 
 BEGIN = datetime(2026, 11, 2, tzinfo=UTC)
 HOURS = [BEGIN + timedelta(hours=n) for n in range(4)]

@@ -14,7 +14,6 @@ from vgpumgr import domainxml
 from vgpumgr.engine.inventory.gpu_supply import gpu_supplies
 from vgpumgr.engine.inventory.gpu_usage import HostContents
 from vgpumgr.engine.inventory.ledger_view import LedgerView
-from vgpumgr.engine.inventory.supply_memory import SupplyMemory
 from vgpumgr.model import formats
 from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import DiskType, DomainFacts, DomainState
@@ -24,6 +23,35 @@ from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.refusal import Refusal, back_off, summary
 from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, NumaSupply, PartitionSupply
 from vgpumgr.model.vm import VmRecord, VmState
+
+MOST_HOSTS = 1 << 16
+_EACH = 2
+"""Of a host that many plans suppose otherwise, the one that is there stays."""
+
+
+class SupplyMemory:
+    """Remembers supplies of a fleet. They are pure functions of their parts: none is ever stale."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[tuple[tuple[object, ...], HostSupply], ...]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._last.values()))
+
+    def of(
+        self, host: str, parts: tuple[object, ...], make: Callable[[], HostSupply]
+    ) -> HostSupply:
+        """The supply of a host for these very ``parts``; ``make`` works it out."""
+        known = self._last.get(host, ())
+        for before, supply in known:
+            if len(before) == len(parts) and all(map(is_, before, parts)):
+                return supply
+        if len(self._last) >= MOST_HOSTS:
+            self._last = {}
+        made = make()
+        self._last[host] = ((parts, made), *known[: _EACH - 1])
+        return made
+
 
 Images = Mapping[str, tuple[str, ...]]
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView, ObservedDomains, observed_domains
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
-from vgpumgr.engine.planning.change_waves import change_waves
 from vgpumgr.engine.planning.changed_fields import (
     changed_fields,
     key,
@@ -29,6 +28,36 @@ from vgpumgr.model.placement import Assignment, Decision, NotPlaced, Placed
 from vgpumgr.model.rolling import NOT_ROLLING, RollingVms
 from vgpumgr.model.vm import VmRecord, VmSpec, VmState
 from vgpumgr.model.vm_devices import DiskSpec
+
+
+def change_waves(
+    desired: Iterable[VmSpec],
+    known: Mapping[str, VmRecord],
+    seen: ObservedDomains,
+    rolling: RollingVms,
+) -> dict[str, int]:
+    """By name, the wave of each VM that runs, rolls and has to stop for its change: of each group
+    as many as may stop at once, in the order of the file. Waves of several groups go side by side.
+    """
+    groups: dict[str, list[str]] = {}
+    for spec in desired:
+        record = known.get(spec.name)
+        if record is not None and spec.name in rolling and _has_to_stop(record, spec, seen):
+            groups.setdefault(rolling[spec.name].group, []).append(spec.name)
+    return {
+        name: number
+        for names in groups.values()
+        for name, number in _numbered(names, rolling[names[0]].at_once)
+    }
+
+
+def _has_to_stop(record: VmRecord, spec: VmSpec, seen: ObservedDomains) -> bool:
+    runs = (record.host, record.name) in seen.running and record.state is VmState.ACTIVE
+    return runs and needs_restart(record.spec, spec) and not stuck_fields(record, spec)
+
+
+def _numbered(names: Sequence[str], at_once: int) -> Iterable[tuple[str, int]]:
+    return ((name, place // at_once + 1) for place, name in enumerate(names))
 
 
 def replacement_command(action: Action) -> str:

@@ -1,10 +1,11 @@
-"""VMs started, stopped and rebooted."""
+"""VMs started, on another GPU of the host where theirs cannot hold them, stopped and rebooted."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from vgpumgr.engine.inventory.ledger_view import observed_domains
+from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
+from vgpumgr.engine.migration.moves_within_host import move_within_host
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import (
@@ -13,10 +14,79 @@ from vgpumgr.engine.operations.operation_lifecycle import (
 )
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.reservation import vm_reservations
-from vgpumgr.engine.reservation.vm_reservations import require_partitioned, require_whole
-from vgpumgr.engine.vms.start_on_another_gpu import place_on_other_gpus
+from vgpumgr.engine.reservation.vm_reservations import (
+    lost_partitions,
+    require_partitioned,
+    require_whole,
+)
 from vgpumgr.engine.vms.vm_shelving import finish, unshelve
-from vgpumgr.model.vm import VmState
+from vgpumgr.model.errors import Conflict, NoPlacement
+from vgpumgr.model.gpu import GpuHealth, GpuRecord, GpuState
+from vgpumgr.model.vm import VmRecord, VmState
+
+
+def place_on_other_gpus(
+    context: EngineContext, view: LedgerView, vms: Sequence[VmRecord]
+) -> Outcome:
+    """VMs that are off and do not get back their former parts get other GPUs of their host, where
+    there is capacity; the others are refused, or tried in their places, as before.
+    """
+    outcome, running = Outcome(), observed_domains(view).running
+    off = [vm for vm in vms if (vm.host, vm.name) not in running]
+    for name, why in displaced(view, off).items():
+        try:
+            moved = move_within_host(context, name)
+        except (Conflict, NoPlacement):
+            continue
+        moved.raise_for_failure()
+        outcome = outcome.then(moved)
+        context.tell(f"{name}: {why}; it is placed again: {_where(context, name)}")
+    return outcome
+
+
+def _where(context: EngineContext, name: str) -> str:
+    view = context.view()
+    known = {gpu.id: gpu.facts for gpu in view.gpus}
+    mine = [each for each in view.allocations if each.vm == name]
+    return ", ".join(
+        f"{each.profile} on {known[each.gpu].model} {known[each.gpu].device} of {each.host}"
+        for each in mine
+    )
+
+
+def displaced(view: LedgerView, vms: Collection[VmRecord]) -> dict[str, str]:
+    """VMs (by name) that do not get back what they had of their GPUs, and why: it was given back,
+    the GPU is quarantined or ill, or not partitioned as it was. What could not be read says
+    nothing.
+    """
+    known = {gpu.id: gpu for gpu in view.gpus}
+    held: dict[str, list[str]] = {}
+    for each in view.allocations:
+        held.setdefault(each.vm_id, []).append(each.gpu)
+    unmet = {usage.vm for _, usage, _ in lost_partitions(view, [vm.name for vm in vms])}
+    found = {}
+    for vm in vms:
+        mine = held.get(vm.id, [])
+        broken = (_broken(known[id_]) for id_ in mine if id_ in known)
+        why = next(filter(None, broken), "")
+        if len(mine) < sum(each.count for each in vm.spec.gpus):
+            why = "its GPU parts were released"
+        elif not why and vm.name in unmet:
+            why = "its GPU is not partitioned as it was"
+        if why:
+            found[vm.name] = why
+    return found
+
+
+def _broken(gpu: GpuRecord) -> str:
+    name = f"{gpu.facts.model} {gpu.facts.device}"
+    if gpu.state is GpuState.QUARANTINED:
+        return ": ".join(filter(None, [f"{name} is quarantined", gpu.state_why]))
+    if gpu.facts.health is GpuHealth.LOST:
+        return f"{name} fell off the bus"
+    if gpu.facts.unfit:
+        return f"{name} is {gpu.facts.health}"
+    return "" if gpu.health.state.takes_vms else f"{name} is {gpu.health.state}: {gpu.health.why}"
 
 
 def start(context: EngineContext, names: Sequence[str]) -> Outcome:

@@ -9,7 +9,6 @@ from typing import Any
 
 from vgpumgr.helper import errors
 from vgpumgr.helper.errors import HelperError
-from vgpumgr.helper.nvidia import mig_vgpu_types
 from vgpumgr.helper.nvidia.nvml_session import NvmlSession
 
 # NVML_GPU_INSTANCE_PROFILE_COUNT, NVML_COMPUTE_INSTANCE_PROFILE_COUNT: numbers of NVML's own
@@ -64,7 +63,7 @@ def facts(session: NvmlSession, gpu: Any) -> dict[str, Any] | None:
     if modes is None:
         return None
     found: dict[str, Any] = {"enabled": modes[0], "pending": modes[1], "profiles": []}
-    found["types"] = mig_vgpu_types.facts(session, gpu)
+    found["types"] = vgpu_types(session, gpu)
     if not modes[0]:
         return {**found, "profiles": _told_while_off(session, gpu), "instances": []}
     try:
@@ -214,4 +213,47 @@ def _instance_facts(
         "compute": [
             {"id": each.id, "profile_id": each.profile_id} for each in computes(session, instance)
         ],
+    }
+
+
+# INVALID_GPU_INSTANCE_PROFILE_ID: the type is not MIG-backed.
+_NO_INSTANCE = 0xFFFFFFFF
+_MIB = 1 << 20
+
+
+def vgpu_types(session: NvmlSession, gpu: Any) -> list[dict[str, Any]] | None:
+    """One object for each MIG-backed type of the GPU.
+
+    None where the driver does not tell the GPU-instance profile of every type: what is missing
+    from a list may then be there.
+    """
+    numbers = session.ask("nvmlDeviceGetSupportedVgpus", gpu)
+    if not numbers:
+        return None
+    told = [_told(session, int(number)) for number in numbers]
+    if any(each is None for each in told):
+        return None
+    return [each for each in told if each]
+
+
+def _told(session: NvmlSession, number: int) -> dict[str, Any] | None:
+    """One type, empty where it is not MIG-backed; the same on all GPUs, so it is asked for once."""
+    if number not in session.types:
+        profile = session.ask("nvmlVgpuTypeGetGpuInstanceProfileId", number)
+        if profile is None:
+            return None
+        found = _type(session, number, int(profile)) if profile != _NO_INSTANCE else {}
+        session.types[number] = found
+    return session.types[number]
+
+
+def _type(session: NvmlSession, number: int, profile: int) -> dict[str, Any]:
+    size = session.ask("nvmlVgpuTypeGetFramebufferSize", number)
+    return {
+        "id": number,
+        "name": session.ask("nvmlVgpuTypeGetName", number),
+        "profile_id": profile,
+        "memory_mib": None if size is None else int(size) // _MIB,
+        "per_instance": session.ask("nvmlVgpuTypeGetMaxInstancesPerGpuInstance", number),
+        "per_vm": session.ask("nvmlVgpuTypeGetMaxInstancesPerVm", number),
     }

@@ -15,9 +15,7 @@ from sqlalchemy.pool import NullPool
 
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.store.admin.access_steps import access_tables, name_indexes, tenant_columns
-from vgpumgr.store.admin.backup_steps import backup_tables
-from vgpumgr.store.admin.flavour_steps import flavour_table
-from vgpumgr.store.admin.secret_steps import secret_table
+from vgpumgr.store.admin.table_steps import backup_tables, flavour_table, secret_table
 from vgpumgr.store.database.connections import Database, database_errors
 from vgpumgr.store.database.ledger_file import publish
 from vgpumgr.store.database.redaction import rewrite, withhold

@@ -6,20 +6,19 @@ allocations, refusals, the queue and pools are closed by a time, never deleted; 
 as long as they are held.
 """
 
-from vgpumgr.store.schema.access_tables import api_token, login_session, role_binding
-from vgpumgr.store.schema.backup_tables import backup_target, vm_backup
+from vgpumgr.store.schema.access_tables import api_token, login_session, role_binding, secret
 from vgpumgr.store.schema.columns import metadata
-from vgpumgr.store.schema.flavour_tables import flavour
 from vgpumgr.store.schema.host_tables import gpu, host, image, image_copy, layout, meta, refusal
 from vgpumgr.store.schema.operation_tables import api_request, audit, operation, step, task
-from vgpumgr.store.schema.seal_tables import checkpoint, seal
-from vgpumgr.store.schema.secret_tables import secret
+from vgpumgr.store.schema.trail_tables import checkpoint, seal, webhook
 from vgpumgr.store.schema.vm_tables import (
     MEMORY,
     VF,
     allocation,
+    backup_target,
     booking,
     desktop,
+    flavour,
     logoff_move,
     pool,
     pool_ask,
@@ -31,8 +30,8 @@ from vgpumgr.store.schema.vm_tables import (
     ticket,
     unit,
     vm,
+    vm_backup,
 )
-from vgpumgr.store.schema.webhook_tables import webhook
 
 SCHEMA_VERSION = 25
 

@@ -1,4 +1,4 @@
-"""Tables of access: role bindings, API tokens, login sessions. Of secrets only digests."""
+"""Tables of access: role bindings, API tokens, login sessions, secrets. Of values only digests."""
 
 from __future__ import annotations
 
@@ -49,4 +49,15 @@ login_session = Table(
     time("expires_at"),
     end("ended_at"),
     text("why"),
+)
+
+
+secret = Table(
+    "secret",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    text("digest"),
+    time("set_at"),
+    text("set_by"),
 )

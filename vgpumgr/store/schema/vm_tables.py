@@ -1,4 +1,4 @@
-"""Tables of VMs: requests, allocations, console tickets, quotas, the queue, VDI pools."""
+"""Tables of VMs: requests, allocations, tickets, quotas, queue, pools, flavours, backups."""
 
 from __future__ import annotations
 
@@ -279,3 +279,45 @@ for _name, *_columns in (
     ("pool_ask_once", pool_ask.c.pool, pool_ask.c.user_name),
 ):
     index_of_open(_name, *_columns, end=_columns[0].table.c.closed_at)
+
+
+flavour = Table(
+    "flavour",
+    metadata,
+    Column("name", Text, primary_key=True),
+    text("spec"),
+    time("set_at"),
+    text("set_by"),
+)
+
+
+backup_target = Table(
+    "backup_target",
+    metadata,
+    Column("name", Text, primary_key=True),
+    text("spec"),
+    time("set_at"),
+    text("set_by"),
+)
+
+vm_backup = Table(
+    "vm_backup",
+    metadata,
+    Column("id", Text, primary_key=True),
+    text("vm_id"),
+    text("vm"),
+    of_tenant(),
+    text("target"),
+    text("pool"),
+    text("host"),
+    time("created_at"),
+    text("moment"),
+    text("state"),
+    Column("scheduled", Boolean, nullable=False),
+    time("verified_at"),
+    text("fault"),
+    text("task", index=True),
+    text("parent"),
+    end("gone_at"),
+)
+index_of_open("vm_backup_open", vm_backup.c.created_at, end=vm_backup.c.gone_at, unique=False)

@@ -1,4 +1,4 @@
-"""What `doctor` finds about scheduled backups: where they lie, and how old the newest is."""
+"""What `doctor` finds about what is stored: scheduled backups of the ledger, and secrets."""
 
 from __future__ import annotations
 
@@ -14,8 +14,41 @@ from vgpumgr.app.backup_schedule import OVERDUE, newest_backup
 from vgpumgr.app.composition import App
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.model.examination import CheckOutcome, Finding
-from vgpumgr.model.formats import size_words, span_words
+from vgpumgr.model.formats import counted, size_words, span_words
 from vgpumgr.model.ledger_state import KeptBackup
+from vgpumgr.model.role_binding import EVERY_TENANT
+from vgpumgr.model.secret import SecretState, by_secret
+
+_SECRETS = "secrets"
+_SAYS = {
+    SecretState.CHANGED: "has another value than was set, or its key is another",
+    SecretState.MISSING: "has no value on this machine",
+}
+
+
+def secret_findings(app: App) -> Iterator[Finding]:
+    """Nothing where there are no secrets."""
+    records = {(each.tenant, each.name): each for each in app.ledger.secrets()}
+    users = by_secret(app.ledger.secret_references())
+    every = sorted({*records, *users, *app.secrets.names()})
+    sound = True
+    for tenant, name in every:
+        state, why = app.secrets.state(tenant, name, records.get((tenant, name)))
+        if state in {SecretState.PRESENT, SecretState.UNRECORDED}:
+            continue
+        sound = False
+        used = f" (used by {', '.join(by)})" if (by := users.get((tenant, name))) else ""
+        whose = "" if tenant == EVERY_TENANT else f" of tenant {tenant}"
+        says = why or _SAYS[state]
+        mend = f"vgpumgr secret set {name} --tenant '{tenant}'"
+        yield _bad_secret(f"{name}{whose} {says}{used}", mend)
+    if every and sound:
+        yield Finding(check=_SECRETS, mark=CheckOutcome.OK, text=counted(len(every), "secret"))
+
+
+def _bad_secret(text: str, next: str) -> Finding:
+    return Finding(check=_SECRETS, mark=CheckOutcome.BAD, text=text, next=next)
+
 
 _CHECK = "backup"
 _SERVE = "vgpumgr serve   (its events backup-failed say why; it makes the next one)"

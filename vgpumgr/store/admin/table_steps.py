@@ -1,8 +1,24 @@
-"""The step of the schema for backups of VMs. A step once shipped never changes."""
+"""Steps of the schema that add a table: backups, flavours, secrets. Once shipped none changes."""
 
 from __future__ import annotations
 
 from sqlalchemy import Connection
+
+
+def secret_table(connection: Connection) -> None:
+    """Who set which secret, and a keyed digest of it."""
+    connection.exec_driver_sql(
+        "CREATE TABLE secret (tenant TEXT NOT NULL, name TEXT NOT NULL, digest TEXT NOT NULL, "
+        "set_at FLOAT NOT NULL, set_by TEXT NOT NULL, PRIMARY KEY (tenant, name))"
+    )
+
+
+def flavour_table(connection: Connection) -> None:
+    """Sizes of VMs by name."""
+    connection.exec_driver_sql(
+        "CREATE TABLE flavour (name TEXT NOT NULL, spec TEXT NOT NULL, "
+        "set_at FLOAT NOT NULL, set_by TEXT NOT NULL, PRIMARY KEY (name))"
+    )
 
 
 def backup_tables(connection: Connection) -> None:

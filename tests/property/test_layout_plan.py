@@ -64,6 +64,8 @@ def states(draw: st.DrawFn, board: str) -> Driver:
         driver.mixed = bool(driver.facts().mixed_size is not None) and draw(st.booleans())
     policies = ["best-effort", "equal-share", *(() if driver.mixed else ("fixed-share",))]
     driver.policy = draw(st.sampled_from(policies))
+    driver.limit = draw(st.sampled_from([100, 250, 300]))
+    driver.clocks = draw(st.sampled_from([(), (300, 900)]))
     return driver
 
 
@@ -74,7 +76,13 @@ def reachable_goals(draw: st.DrawFn, board: str) -> GpuLayout:
     mig = draw(st.booleans()) if capable else draw(st.sampled_from([None, False]))
     vfs = draw(st.sampled_from([0, VFS_MAX, Driver(board).total]))
     policy = draw(st.sampled_from([None, Scheduler.BEST_EFFORT, Scheduler.EQUAL_SHARE]))
-    goal = GpuLayout(mig=mig, vfs=vfs, scheduler=None if mig else policy)
+    goal = GpuLayout(
+        mig=mig,
+        vfs=vfs,
+        scheduler=None if mig else policy,
+        power_limit=draw(st.sampled_from([None, 0, 150])),
+        locked_clocks=draw(st.sampled_from([None, (), (210, 1200)])),
+    )
     if not mig:
         mixes = Driver(board).facts().mixed_size is not None and vfs != 0
         wish = draw(st.sampled_from([False, True, None] if mixes else [False, None]))
@@ -145,6 +153,7 @@ def test_parts_left_open_stay_as_they_are(
     if after.vfs and before.mixed_size is not None:
         assert bool(after.mixed_size) == bool(before.mixed_size)
     assert after.scheduler == before.scheduler
+    assert after.power == before.power
 
 
 @pytest.mark.parametrize("board", MIG_BOARDS)

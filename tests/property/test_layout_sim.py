@@ -77,6 +77,8 @@ def goals(draw: st.DrawFn, board: str) -> GpuLayout:
         vfs=draw(st.sampled_from([None, 0, VFS_MAX])),
         mixed_size=draw(st.sampled_from([None, False, True])),
         scheduler=draw(st.sampled_from([None, *Scheduler])),
+        power_limit=draw(st.sampled_from([None, 0, 150, 5000])),
+        locked_clocks=draw(st.sampled_from([None, (), (300, 900)])),
         instances=tuple(draw(some)) if names and draw(st.booleans()) else None,
     )
 

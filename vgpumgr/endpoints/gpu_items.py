@@ -15,7 +15,7 @@ from vgpumgr.endpoints.layout_items import GoalItem, goal_item
 from vgpumgr.endpoints.refusal_items import Refusals, refusals_item
 from vgpumgr.endpoints.shapes import Time
 from vgpumgr.model.allocation import Allocation
-from vgpumgr.model.gpu import ComputeInstance, GpuFacts, GpuRecord
+from vgpumgr.model.gpu import ComputeInstance, GpuFacts, GpuRecord, PowerFacts
 from vgpumgr.model.health import Evidence
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.refusal import Refusal, of_place
@@ -72,6 +72,18 @@ class SetLayout(TypedDict):
     declared: GoalItem
 
 
+class PowerLimits(TypedDict):
+    """The enforced power limit, the board's default and bounds in watts; the range in MHz to which
+    the clocks are locked, empty where they are not.
+    """
+
+    limit_w: int
+    default_w: int
+    least_w: int
+    most_w: int
+    locked_clocks_mhz: list[int]
+
+
 class PartitioningItem(TypedDict):
     """How the GPU is partitioned, and how it is declared to be (``layout`` null: not at all)."""
 
@@ -79,6 +91,7 @@ class PartitioningItem(TypedDict):
     vfs: VfsItem | None
     mixed_size: bool | None
     scheduler: str | None
+    power_limits: PowerLimits | None
     layout: SetLayout | None
 
 
@@ -284,7 +297,18 @@ def partitioning(seen: SeenGpu) -> PartitioningItem:
         "vfs": _vfs(seen),
         "mixed_size": facts.mixed_size,
         "scheduler": facts.scheduler,
+        "power_limits": None if facts.power is None else _power(facts.power),
         "layout": None if seen.layout is None else _layout(seen.layout),
+    }
+
+
+def _power(power: PowerFacts) -> PowerLimits:
+    return {
+        "limit_w": power.limit_w,
+        "default_w": power.default_w,
+        "least_w": power.least_w,
+        "most_w": power.most_w,
+        "locked_clocks_mhz": list(power.locked_clocks),
     }
 
 

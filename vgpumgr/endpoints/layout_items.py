@@ -8,16 +8,19 @@ from typing_extensions import TypedDict
 
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.layout import (
+    POWER_DEFAULT,
     VFS_MAX,
     CreateInstance,
     DestroyInstance,
     GpuChange,
     GpuLayout,
     LayoutPlan,
+    LockClocks,
     PartChange,
     ResetGpu,
     SetMigMode,
     SetMixedSize,
+    SetPowerLimit,
     SetScheduler,
     SetVfs,
 )
@@ -39,6 +42,8 @@ class GoalItem(TypedDict):
     mixed_size: NotRequired[bool]
     instances: NotRequired[list[InstanceGoalItem]]
     scheduler: NotRequired[str]
+    power_limit: NotRequired[int | str]
+    locked_clocks: NotRequired[list[int]]
 
 
 class ChangeItem(TypedDict):
@@ -54,6 +59,9 @@ class ChangeItem(TypedDict):
     start: NotRequired[int]
     size: NotRequired[int]
     compute: NotRequired[list[int]]
+    watts: NotRequired[int]
+    range: NotRequired[list[int]]
+    before: NotRequired[int | list[int]]
 
 
 class GpuChangeItem(TypedDict):
@@ -93,6 +101,8 @@ def goal_item(goal: GpuLayout) -> GoalItem:
     plain: dict[str, Any] = to_plain(goal)
     if goal.vfs == VFS_MAX:
         plain["vfs"] = "max"
+    if goal.power_limit == POWER_DEFAULT:
+        plain["power_limit"] = "default"
     item: GoalItem = {}
     item.update({name: value for name, value in plain.items() if value is not None})  # type: ignore[typeddict-item]
     return item
@@ -106,6 +116,8 @@ _VERBS = {
     DestroyInstance: "destroy-instance",
     CreateInstance: "create-instance",
     ResetGpu: "reset-gpu",
+    SetPowerLimit: "set-power-limit",
+    LockClocks: "lock-clocks",
 }
 
 

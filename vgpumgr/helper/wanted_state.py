@@ -55,10 +55,20 @@ def _params(args: Mapping[str, Any]) -> dict[str, int]:
 # The same checks for a caller's arguments and for a claim read back from the disk.
 
 
-LAYOUT_ARGUMENTS = ("mig", "vfs", "mixed_size", "scheduler", "instances")
+LAYOUT_ARGUMENTS = (
+    "mig",
+    "vfs",
+    "mixed_size",
+    "scheduler",
+    "instances",
+    "power_limit",
+    "locked_clocks",
+)
 POLICIES = ("best-effort", "equal-share", "fixed-share")
 
 _INSTANCE = ("profile_id", "start", "size", "compute")
+# No board draws 100 kW, and no clock is faster than 100 GHz.
+_MOST_WATTS = _MOST_MHZ = 100_000
 _MOST = 16  # GPU instances; no board has more
 
 
@@ -70,8 +80,25 @@ def layout_arguments(args: Mapping[str, Any]) -> dict[str, Any]:
         "mixed_size": lambda: arguments.flag(args, "mixed_size"),
         "scheduler": lambda: arguments.choice(args, "scheduler", POLICIES),
         "instances": lambda: _instances(args["instances"]),
+        "power_limit": lambda: watts(args, "power_limit"),
+        "locked_clocks": lambda: clocks(args, "locked_clocks"),
     }
     return {name: check() for name, check in checks.items() if args.get(name) is not None}
+
+
+def watts(args: Mapping[str, Any], name: str) -> int:
+    """A power limit in watts; 0: the board's default."""
+    if arguments.number(args, name) > _MOST_WATTS:
+        arguments.bad(name, f"more than {_MOST_WATTS} W")
+    return arguments.number(args, name)
+
+
+def clocks(args: Mapping[str, Any], name: str) -> list[int]:
+    """[least, most] in MHz, or []: not locked."""
+    found = list(arguments.numbers(args, name))
+    if found and (len(found) != 2 or not found[0] <= found[1] <= _MOST_MHZ):
+        arguments.bad(name, "no range of clocks in MHz")
+    return found
 
 
 def _instances(found: object) -> list[dict[str, Any]]:

@@ -13,7 +13,15 @@ from vgpumgr.layout.gpu_goals import (
     to_keep,
     with_lost_mixed_size,
 )
-from vgpumgr.layout.partition_changes import act, apply_change, from_plain, look, summary, to_plain
+from vgpumgr.layout.partition_changes import (
+    act,
+    apply_change,
+    from_plain,
+    look,
+    reverse,
+    summary,
+    to_plain,
+)
 from vgpumgr.layout.target import LayoutRefused
 
 __all__ = [
@@ -30,6 +38,7 @@ __all__ = [
     "plan",
     "reset_plan",
     "resumed_goal",
+    "reverse",
     "still_declared",
     "summary",
     "to_keep",

@@ -2,8 +2,8 @@
 
 Down: VFs off, then GPU instances. Then MIG mode, which takes neither. Up: VFs on (the driver
 lets go of the GPU, so that whatever stands on it comes after), then either mixed-size mode or
-GPU instances with their compute instances. vGPU types and mdevs belong to VMs: a layout is
-applied where there are none. Evidence: behaviour §4, §7, §8.
+GPU instances with their compute instances, at last power limit and clocks. vGPU types and mdevs
+belong to VMs: a layout is applied where there are none. Evidence: behaviour §4, §7, §8.
 
 A reboot takes VFs, vGPUs and GPU instances that VMs hold. A layout brings back the partitioning
 that they need, and no other.
@@ -14,12 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import TypeVar
 
 from vgpumgr.layout import (
     declared_instances,
     instances_part,
     mig_mode_part,
     mixed_size_part,
+    power_part,
     reset_part,
     scheduler_part,
     vfs_part,
@@ -33,9 +35,11 @@ from vgpumgr.model.layout import (
     CreateInstance,
     DestroyInstance,
     GpuLayout,
+    LockClocks,
     PartChange,
     ResetGpu,
     Scheduler,
+    SetPowerLimit,
     SetVfs,
 )
 from vgpumgr.model.supply import Usage
@@ -99,6 +103,8 @@ def _needed(usage: Usage) -> str:
     )
 
 
+_T = TypeVar("_T")
+
 Stage = Callable[[GpuFacts, TargetState], Iterable[PartChange]]
 
 STAGES: tuple[Stage, ...] = (
@@ -110,6 +116,7 @@ STAGES: tuple[Stage, ...] = (
     scheduler_part.switch,
     mixed_size_part.on,
     instances_part.settle,
+    power_part.switch,
 )
 
 
@@ -147,6 +154,7 @@ def plan(
     wanted = _complete(gpu, goal, usages, made_for_vms)
     mixed_size_part.refuse(gpu, goal, wanted)
     scheduler_part.refuse(gpu, goal, wanted)
+    power_part.refuse(gpu, goal)
     changes = ordered_changes(gpu, wanted)
     refuse_lost(gpu, wanted, usages)
     _refuse_users(gpu, changes, usages, wanted.fixed)
@@ -179,6 +187,7 @@ def differences(gpu: GpuFacts, goal: GpuLayout, made_for_vms: Collection[int]) -
         *mixed_size_part.differences(gpu, goal),
         *scheduler_part.differences(gpu, goal),
         *declared_instances.differences(gpu, goal, made_for_vms),
+        *power_part.differences(gpu, goal),
     )
 
 
@@ -193,6 +202,8 @@ def _readable(gpu: GpuFacts, goal: GpuLayout) -> GpuLayout:
         mixed_size=goal.mixed_size or None,
         instances=goal.instances or None,
         scheduler=None,
+        power_limit=None,
+        locked_clocks=None,
     )
 
 
@@ -213,6 +224,8 @@ def export(gpu: GpuFacts) -> GpuLayout:
         mixed_size=gpu.mixed_size,
         instances=declared_instances.export(gpu),
         scheduler=Scheduler(gpu.scheduler) if gpu.scheduler else None,
+        power_limit=power_part.chosen_limit(gpu),
+        locked_clocks=power_part.chosen_clocks(gpu),
     )
 
 
@@ -238,7 +251,13 @@ def _complete(
         instances=where_they_were(wants, [behind(gpu, each) for each in homeless]),
         fixed=_of_vms(gpu, others, made_for_vms, mig=mig),
         used=frozenset(each.start for each in usages if each.start is not None),
+        power_limit=_or(goal.power_limit, power_part.chosen_limit(gpu)),
+        locked_clocks=_or(goal.locked_clocks, power_part.chosen_clocks(gpu)),
     )
+
+
+def _or(declared: _T | None, there: _T | None) -> _T | None:
+    return there if declared is None else declared
 
 
 def _of_vms(
@@ -282,7 +301,7 @@ def _refuse_users(
     """Any guest blocks what concerns the whole GPU; a GPU instance is blocked by its own."""
     for change in changes:
         match change:
-            case CreateInstance():
+            case CreateInstance() | SetPowerLimit() | LockClocks():
                 continue
             case DestroyInstance(start=start):
                 users = [each for each in usages if each.start in {None, start}]

@@ -1,8 +1,9 @@
 """The goal of each GPU: chosen by a layout's rules, completed, resumed, persisted on the host.
 
-The driver forgets VFs, GPU instances, mixed-size mode and the scheduler's policy when it lets
-go of a GPU. A plan brings back those that its goal leaves alone; a plan that is made half-way
-through a change no longer sees them, so they come from the changes that were cut.
+The driver forgets VFs, GPU instances, mixed-size mode, the scheduler's policy, power limit and
+locked clocks when it lets go of a GPU. A plan brings back those that its goal leaves alone; a plan
+that is made half-way through a change no longer sees them, so they come from the changes that were
+cut.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from vgpumgr.model.layout import (
     KeptLayout,
     LayoutRule,
     LayoutSpec,
+    LockClocks,
     PartChange,
     SetMixedSize,
+    SetPowerLimit,
     SetScheduler,
     SetVfs,
 )
@@ -107,7 +110,11 @@ def fill_undeclared(goal: GpuLayout, due: GpuLayout) -> GpuLayout:
         whole = replace(whole, mixed_size=due.mixed_size)
     if goal.scheduler is None and not whole.mig:
         whole = replace(whole, scheduler=due.scheduler)
-    return whole
+    return replace(
+        whole,
+        power_limit=due.power_limit if goal.power_limit is None else goal.power_limit,
+        locked_clocks=due.locked_clocks if goal.locked_clocks is None else goal.locked_clocks,
+    )
 
 
 def still_declared(
@@ -152,6 +159,10 @@ def _brought_back(gpu: GpuFacts, before: GpuLayout, changes: Iterable[PartChange
                 due = replace(due, mixed_size=enabled)
             case SetScheduler(policy=policy) if before.scheduler is None:
                 due = replace(due, scheduler=policy)
+            case SetPowerLimit(watts=watts) if before.power_limit is None:
+                due = replace(due, power_limit=watts)
+            case LockClocks(range=range_mhz) if before.locked_clocks is None:
+                due = replace(due, locked_clocks=range_mhz)
             case _:
                 continue
     return due
@@ -173,6 +184,8 @@ def to_keep(gpu: GpuFacts, goal: GpuLayout, made_for_vms: Collection[int]) -> Ke
         mixed_size=goal.mixed_size,
         scheduler=goal.scheduler,
         instances=declared_instances.places(gpu, goal, made_for_vms),
+        power_limit=goal.power_limit,
+        locked_clocks=goal.locked_clocks,
     )
 
 
@@ -184,6 +197,8 @@ def kept_parts(found: KeptLayout) -> Mapping[str, object]:
         "mixed_size": found.mixed_size,
         "scheduler": None if found.scheduler is None else str(found.scheduler),
         "instances": None if found.instances is None else [*map(_instance, found.instances)],
+        "power_limit": found.power_limit,
+        "locked_clocks": None if found.locked_clocks is None else list(found.locked_clocks),
     }
     return {name: value for name, value in plain.items() if value is not None}
 

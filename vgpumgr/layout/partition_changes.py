@@ -9,6 +9,7 @@ from vgpumgr.layout import (
     instances_part,
     mig_mode_part,
     mixed_size_part,
+    power_part,
     reset_part,
     scheduler_part,
     vfs_part,
@@ -19,10 +20,12 @@ from vgpumgr.model.gpu import GpuFacts
 from vgpumgr.model.layout import (
     CreateInstance,
     DestroyInstance,
+    LockClocks,
     PartChange,
     ResetGpu,
     SetMigMode,
     SetMixedSize,
+    SetPowerLimit,
     SetScheduler,
     SetVfs,
 )
@@ -45,6 +48,8 @@ def apply_change(gpu: GpuFacts, change: PartChange) -> GpuFacts:
             return instances_part.apply(gpu, change)
         case ResetGpu():
             return reset_part.apply(gpu)
+        case SetPowerLimit() | LockClocks():
+            return power_part.apply(gpu, change)
         case _:
             assert_never(change)
 
@@ -67,6 +72,8 @@ def look(helper: Helper, device: str, change: PartChange) -> Observed:
             return instances_part.look_created(seen, change)
         case ResetGpu():
             return reset_part.look()
+        case SetPowerLimit() | LockClocks():
+            return power_part.look(seen, change)
         case _:
             assert_never(change)
 
@@ -75,6 +82,15 @@ def act(helper: Helper, device: str, change: PartChange) -> None:
     """Make the change; the helper refuses, or reads back before it answers."""
     verb, args = _verb(change)
     helper.call(verb, {"gpu": device, **args})
+
+
+def reverse(change: PartChange) -> PartChange | None:
+    """What undoes it; None for what only goes forward."""
+    match change:
+        case SetPowerLimit() | LockClocks():
+            return power_part.reverse(change)
+        case _:
+            return None
 
 
 def summary(change: PartChange) -> str:
@@ -94,6 +110,8 @@ def summary(change: PartChange) -> str:
             return instances_part.create_summary(change)
         case ResetGpu():
             return reset_part.summary()
+        case SetPowerLimit() | LockClocks():
+            return power_part.summary(change)
         case _:
             assert_never(change)
 
@@ -114,6 +132,8 @@ def _verb(change: PartChange) -> tuple[str, Mapping[str, object]]:
             return instances_part.create_verb(change)
         case ResetGpu():
             return reset_part.verb()
+        case SetPowerLimit() | LockClocks():
+            return power_part.verb(change)
         case _:
             assert_never(change)
 
@@ -126,6 +146,8 @@ _KINDS: dict[str, type[PartChange]] = {
     "destroy-instance": DestroyInstance,
     "create-instance": CreateInstance,
     "reset": ResetGpu,
+    "power-limit": SetPowerLimit,
+    "lock-clocks": LockClocks,
 }
 _NAMES = {kind: tag for tag, kind in _KINDS.items()}
 

@@ -9,7 +9,7 @@ from typing import Any
 from vgpumgr.layout.instance_profiles import InstanceProfile
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuFacts, GpuInstance
-from vgpumgr.model.layout import Scheduler
+from vgpumgr.model.layout import ClockRange, Scheduler
 from vgpumgr.model.supply import Usage
 
 
@@ -45,7 +45,8 @@ def holder(usage: Usage) -> str:
 
 
 def after_rebind(gpu: GpuFacts) -> GpuFacts:
-    """GPU instances and mixed-size mode are gone, the scheduler's policy is the driver's choice.
+    """GPU instances and mixed-size mode are gone, the scheduler's policy is the driver's choice,
+    the power limit the board's default.
 
     Source: behaviour §4, §7, §8 (captures of a CubeCOS host; NVIDIA MIG User Guide).
     """
@@ -54,6 +55,7 @@ def after_rebind(gpu: GpuFacts) -> GpuFacts:
         mig=gpu.mig and replace(gpu.mig, instances=()),
         mixed_size=None if gpu.mixed_size is None else False,
         scheduler=None,
+        power=gpu.power and replace(gpu.power, limit_w=gpu.power.default_w, locked_clocks=()),
     )
 
 
@@ -106,9 +108,9 @@ class TargetInstance:
 class TargetState:
     """The state to reach; a goal's open parts are wanted as they are now.
 
-    ``scheduler`` None leaves the driver's default. ``fixed`` are GPU instances (made or still to
-    be made) that belong to VMs: never touched, always in the way. ``used`` are first slices of
-    instances that guests use.
+    ``scheduler``, ``power_limit`` and ``locked_clocks`` None leave the driver's default. ``fixed``
+    are GPU instances (made or still to be made) that belong to VMs: never touched, always in the
+    way. ``used`` are first slices of instances that guests use.
     """
 
     mig: bool
@@ -118,3 +120,5 @@ class TargetState:
     instances: tuple[TargetInstance, ...] = ()
     fixed: tuple[GpuInstance, ...] = ()
     used: frozenset[int] = frozenset()
+    power_limit: int | None = None
+    locked_clocks: ClockRange | None = None

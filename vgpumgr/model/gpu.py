@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from vgpumgr.model.formats import PciAddress
 from vgpumgr.model.health import (
@@ -207,6 +208,19 @@ class GpuHealth(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PowerFacts:
+    """The enforced power limit of a GPU, its board's default and bounds, in watts; and the range in
+    MHz to which we locked its clocks, () for none.
+    """
+
+    limit_w: int
+    default_w: int
+    least_w: int
+    most_w: int
+    locked_clocks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GpuFacts:
     """One GPU (or virtual mdev parent) as the last probe saw it.
 
@@ -223,7 +237,7 @@ class GpuFacts:
     physicalId of the GPU. ``name`` is what its driver calls the board (empty: not told).
     ``health`` is unknown with a ``health_detail`` where the driver was asked and did not tell,
     without one where no driver could be asked (vfio-pci, other vendors). ``readings`` are what else
-    may speak against it.
+    may speak against it. ``power`` is None where the driver tells of no limit.
     """
 
     device: str
@@ -259,6 +273,7 @@ class GpuFacts:
     health: GpuHealth = GpuHealth.UNKNOWN
     health_detail: str = ""
     readings: GpuReadings = NO_READINGS
+    power: PowerFacts | None = None
 
     @property
     def unfit(self) -> bool:
@@ -284,6 +299,11 @@ class GpuFacts:
             return PciAddress.parse(self.device)
         except ValueError:
             return None
+
+
+def with_power(gpu: GpuFacts, **changes: Any) -> GpuFacts:
+    """The facts with other power facts, where the GPU has any."""
+    return gpu if gpu.power is None else replace(gpu, power=replace(gpu.power, **changes))
 
 
 class GpuState(StrEnum):

@@ -1,7 +1,7 @@
 """Layouts: how the GPUs of a host are to be partitioned. Plain values.
 
-A Layout owns MIG mode, SR-IOV VFs, mixed-size mode, the scheduler's policy and declared GPU
-instances; what is made for a VM is no part of it.
+A Layout owns MIG mode, SR-IOV VFs, mixed-size mode, the scheduler's policy, declared GPU
+instances, power limit and locked clocks; what is made for a VM is no part of it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,13 @@ from enum import StrEnum
 VFS_MAX = -1
 # The name of layouts that nobody wrote: the GPU was partitioned for a VM. No document can have it.
 AUTOMATIC = "(auto)"
+
+
+# ``limit_watts: default``: the board's own.
+POWER_DEFAULT = 0
+# The least and the most MHz to which a GPU's clocks are locked; none: they are not.
+ClockRange = tuple[int, ...]
+UNLOCKED: ClockRange = ()
 
 
 class Scheduler(StrEnum):
@@ -40,6 +47,7 @@ class GpuLayout:
     """The wanted partitioning of one GPU; None leaves that part as it is.
 
     ``vfs`` is a count or ``VFS_MAX``. ``instances`` () means no declared instance at all.
+    ``power_limit`` is in watts, or ``POWER_DEFAULT``; ``locked_clocks`` () unlocks them.
     """
 
     mig: bool | None = None
@@ -47,6 +55,8 @@ class GpuLayout:
     mixed_size: bool | None = None
     instances: tuple[InstanceGoal, ...] | None = None
     scheduler: Scheduler | None = None
+    power_limit: int | None = None
+    locked_clocks: ClockRange | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,8 +150,32 @@ class ResetGpu:
     """Reset the GPU: its GPU instances and mixed-size mode are gone, and its VFs are off before."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetPowerLimit:
+    """Set the power limit in watts; ``before`` is what it was, for the undo."""
+
+    watts: int
+    before: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockClocks:
+    """Lock the clocks to a range in MHz, or unlock them; ``before`` is what it was."""
+
+    range: ClockRange
+    before: ClockRange = UNLOCKED
+
+
 PartChange = (
-    SetMigMode | SetVfs | SetMixedSize | SetScheduler | DestroyInstance | CreateInstance | ResetGpu
+    SetMigMode
+    | SetVfs
+    | SetMixedSize
+    | SetScheduler
+    | DestroyInstance
+    | CreateInstance
+    | ResetGpu
+    | SetPowerLimit
+    | LockClocks
 )
 
 
@@ -167,6 +201,8 @@ class KeptLayout:
     mixed_size: bool | None = None
     scheduler: Scheduler | None = None
     instances: tuple[KeptInstance, ...] | None = None
+    power_limit: int | None = None
+    locked_clocks: ClockRange | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

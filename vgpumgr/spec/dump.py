@@ -9,7 +9,15 @@ from typing import Any
 
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.domain import PLAIN_NIC, UNTUNED_DISK
-from vgpumgr.model.layout import VFS_MAX, InstanceGoal, LayoutRule, LayoutSpec
+from vgpumgr.model.layout import (
+    POWER_DEFAULT,
+    UNLOCKED,
+    VFS_MAX,
+    GpuLayout,
+    InstanceGoal,
+    LayoutRule,
+    LayoutSpec,
+)
 from vgpumgr.model.vm import Affinity, GpuRequest, Terms, VmSpec
 from vgpumgr.model.vm_devices import CloudInit, DiskSpec, NicSpec
 from vgpumgr.spec.fields import API_VERSION, duration
@@ -77,9 +85,19 @@ def _rule(rule: LayoutRule) -> dict[str, Any]:
         "mixed_size": layout.mixed_size,
         "instances": None if layout.instances is None else _instances(layout.instances),
         "scheduler": layout.scheduler and layout.scheduler.value,
+        "power": _power(layout),
     }
     given = {key: value for key, value in parts.items() if value is not None}
     return {key: value for key, value in which.items() if value} | given
+
+
+def _power(layout: GpuLayout) -> dict[str, Any] | None:
+    limit, clocks = layout.power_limit, layout.locked_clocks
+    found = {
+        "limit_watts": "default" if limit == POWER_DEFAULT else limit,
+        "locked_clocks": clocks and list(clocks) if clocks != UNLOCKED else "default",
+    }
+    return {key: value for key, value in found.items() if value is not None} or None
 
 
 def _instances(goals: Sequence[InstanceGoal]) -> list[dict[str, Any]]:

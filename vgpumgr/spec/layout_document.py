@@ -8,12 +8,22 @@ from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_v
 from pydantic_core import PydanticCustomError
 
 from vgpumgr.model.formats import PciAddress
-from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, LayoutRule, LayoutSpec, Scheduler
+from vgpumgr.model.layout import (
+    POWER_DEFAULT,
+    UNLOCKED,
+    VFS_MAX,
+    ClockRange,
+    GpuLayout,
+    InstanceGoal,
+    LayoutRule,
+    LayoutSpec,
+    Scheduler,
+)
 from vgpumgr.spec import layout_rules
 from vgpumgr.spec.fields import Labels, Line, Name, Strict, refuse
 
 MAX_RULES = 64
-_PARTS = ("mig", "vfs", "mixed_size", "instances", "scheduler")
+_PARTS = ("mig", "vfs", "mixed_size", "instances", "scheduler", "power")
 _MAX_VFS = 256
 
 
@@ -37,6 +47,24 @@ def _counted(value: object) -> object:
     if isinstance(value, int) and value < 0:
         refuse("must be max, or at least 0")
     return value
+
+
+def _watts(value: object) -> object:
+    if isinstance(value, str) and value != "default":
+        refuse("must be default, or whole watts")
+    return POWER_DEFAULT if value == "default" else value
+
+
+def _positive_watts(value: object) -> object:
+    if value == POWER_DEFAULT:
+        refuse("must be default, or at least 1 (watts)")
+    return value
+
+
+def _clock_range(value: object) -> object:
+    if isinstance(value, str) and value != "default":
+        refuse("must be default, or two whole MHz: [210, 1410]")
+    return list(UNLOCKED) if value == "default" else value
 
 
 def _address(value: object) -> object:
@@ -92,6 +120,52 @@ class InstanceModel(Strict):
         return (goal,) * self.count
 
 
+Watts = Annotated[
+    int,
+    BeforeValidator(_watts),
+    Field(ge=0, le=100_000),
+    WithJsonSchema({"anyOf": [{"const": "default"}, {"type": "integer", "minimum": 1}]}),
+]
+Clocks = Annotated[
+    list[int],
+    BeforeValidator(_clock_range),
+    Field(max_length=2),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"const": "default"},
+                {
+                    "type": "array",
+                    "items": {"type": "integer", "minimum": 0},
+                    "minItems": 2,
+                    "maxItems": 2,
+                },
+            ]
+        }
+    ),
+]
+
+
+class PowerModel(Strict):
+    """Power limit and locked clocks of a GPU; ``default`` leaves either to the board."""
+
+    limit_watts: Annotated[Watts, BeforeValidator(_positive_watts)] | None = None
+    locked_clocks: Clocks | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> PowerModel:
+        found = self.locked_clocks
+        if found and (len(found) != 2 or not 0 <= found[0] <= found[1] <= 100_000):
+            refuse("must be the least and the most MHz: [210, 1410]", "locked_clocks")
+        if self.limit_watts is None and found is None:
+            refuse("says nothing: add limit_watts or locked_clocks")
+        return self
+
+    def clocks(self) -> ClockRange | None:
+        """The range in the model's words."""
+        return None if self.locked_clocks is None else tuple(self.locked_clocks)
+
+
 class RuleModel(Strict):
     """The declared partitioning of some GPUs of a host; a part that is left out does not change.
 
@@ -110,6 +184,7 @@ class RuleModel(Strict):
     mixed_size: bool | None = None
     instances: list[InstanceModel] | None = Field(default=None, max_length=16)
     scheduler: Literal["best-effort", "equal-share", "fixed-share"] | None = None
+    power: PowerModel | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> RuleModel:
@@ -136,6 +211,8 @@ class RuleModel(Strict):
             mixed_size=self.mixed_size,
             instances=instances,
             scheduler=Scheduler(self.scheduler) if self.scheduler else None,
+            power_limit=self.power.limit_watts if self.power else None,
+            locked_clocks=self.power.clocks() if self.power else None,
         )
 
     def value(self) -> LayoutRule:

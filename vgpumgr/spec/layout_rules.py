@@ -32,7 +32,7 @@ def contradictions(layout: GpuLayout) -> Iterator[LayoutFault]:
     when VFs go off); a GPU hosts time-sliced or MIG-backed vGPUs, never both.
     """
     if layout == _NOTHING:
-        yield LayoutFault("says nothing: add mig, vfs, mixed_size, instances or scheduler")
+        yield LayoutFault("says nothing: add mig, vfs, mixed_size, instances, scheduler or power")
     if layout.instances and layout.mig is False:
         yield LayoutFault("there are no GPU instances with mig: false", ("instances",))
     if not layout.mixed_size:
@@ -248,6 +248,8 @@ def _of_other(board: catalog.SriovBoard, layout: GpuLayout) -> Iterator[LayoutFa
     for part in ("mig", "mixed_size", "instances", "scheduler"):
         if getattr(layout, part):
             yield LayoutFault(f"{board.key} is not NVIDIA's: a layout sets its vfs alone", (part,))
+    if layout.power_limit is not None or layout.locked_clocks is not None:
+        yield LayoutFault(f"{board.key} is not NVIDIA's: a layout sets its vfs alone", ("power",))
     count = layout.vfs
     if not count or count == VFS_MAX:
         return

@@ -48,6 +48,23 @@ _RULE = {
         "The policy by which time-sliced vGPUs share the GPU.",
         "gpus: [{model: A40, vfs: max, scheduler: equal-share}]",
     ),
+    "power": Key(
+        "The power limit and the clocks of the GPU.",
+        "gpus: [{model: A40, power: {limit_watts: 250}}]",
+    ),
+}
+
+_POWER = {
+    "limit_watts": Key(
+        "The power limit within the bounds that the GPU's driver tells; `default`: the board's.",
+        "gpus: [{model: A40, power: {limit_watts: 250}}]",
+        "watts",
+    ),
+    "locked_clocks": Key(
+        "The least and the most MHz of the GPU's clocks; `default`: they are not locked.",
+        "gpus: [{model: A40, power: {locked_clocks: [210, 1410]}}]",
+        "MHz",
+    ),
 }
 
 _INSTANCE = {
@@ -263,6 +280,7 @@ _AUTOHEAL = {
 POOL_KEYS: Mapping[str, Mapping[str, Key]] = {
     "Layout": _LAYOUT,
     "RuleModel": _RULE,
+    "PowerModel": _POWER,
     "InstanceModel": _INSTANCE,
     "Pool": _POOL,
     "EntitlementModel": _ENTITLEMENT,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tests.faults import commands
 from tests.faults.scenario import Place, Prepare, Scenario
 from tests.simworld import host
-from vgpumgr.model.layout import VFS_MAX, GpuLayout, InstanceGoal, Scheduler
+from vgpumgr.model.layout import POWER_DEFAULT, VFS_MAX, GpuLayout, InstanceGoal, Scheduler
 
 _PLAIN, _VFS = GpuLayout(vfs=0), GpuLayout(vfs=VFS_MAX)
 _MIG, _NO_MIG = GpuLayout(mig=True), GpuLayout(mig=False, vfs=0, instances=())
@@ -53,6 +53,11 @@ PARTS: dict[str, tuple[str, GpuLayout, GpuLayout]] = {
         "L40S",
         GpuLayout(vfs=0, scheduler=Scheduler.BEST_EFFORT),
         GpuLayout(vfs=VFS_MAX, mixed_size=True, scheduler=Scheduler.EQUAL_SHARE),
+    ),
+    "power": (
+        "A40",
+        GpuLayout(power_limit=POWER_DEFAULT, locked_clocks=()),
+        GpuLayout(power_limit=200, locked_clocks=(210, 1200)),
     ),
     "mdev-era board": ("A40", _PLAIN, _VFS),
 }

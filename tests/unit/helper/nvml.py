@@ -61,6 +61,10 @@ class FakeGpu:
     lost: bool = False
     in_use: set[str] = field(default_factory=set)  # functions that answer IN_USE
     next_id: int = 7
+    limits: tuple[int, int, int] | None = None  # least, most, default in mW
+    limit: int = 0
+    clocks: tuple[int, int] | None = None
+    persistent: int = 0
 
 
 def error(name: str) -> pynvml.NVMLError:
@@ -126,6 +130,40 @@ class FakeNvml:
         if gpu.lost:
             raise error("GPU_IS_LOST")
         return gpu
+
+    # -- power
+
+    def _limits(self, handle: FakeGpu) -> tuple[int, int, int]:
+        if handle.limits is None:
+            raise error("NOT_SUPPORTED")
+        return handle.limits
+
+    def nvmlDeviceGetPowerManagementLimitConstraints(self, handle: FakeGpu) -> list[int]:
+        return list(self._limits(handle)[:2])
+
+    def nvmlDeviceGetPowerManagementDefaultLimit(self, handle: FakeGpu) -> int:
+        return self._limits(handle)[2]
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, handle: FakeGpu) -> int:
+        self._limits(handle)
+        return handle.limit
+
+    def nvmlDeviceSetPowerManagementLimit(self, handle: FakeGpu, limit: int) -> None:
+        least, most, _ = self._limits(handle)
+        if not least <= limit <= most:
+            raise error("INVALID_ARGUMENT")
+        handle.limit = limit
+
+    def nvmlDeviceSetGpuLockedClocks(
+        self, handle: FakeGpu, minGpuClockMHz: int, maxGpuClockMHz: int
+    ) -> None:
+        handle.clocks = (minGpuClockMHz, maxGpuClockMHz)
+
+    def nvmlDeviceResetGpuLockedClocks(self, handle: FakeGpu) -> None:
+        handle.clocks = None
+
+    def nvmlDeviceSetPersistenceMode(self, handle: FakeGpu, mode: int) -> None:
+        handle.persistent = mode
 
     def nvmlDeviceGetUUID(self, handle: FakeGpu) -> str:
         return f"GPU-{handle.address[5:7]}"

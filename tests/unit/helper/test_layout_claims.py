@@ -23,6 +23,8 @@ PARTITIONING = {
     "vfs_set": {"count": 0},
     "mixed_size_set": {"enabled": True},
     "scheduler_set": {"policy": "equal-share"},
+    "power_limit_set": {"watts": 100},
+    "clocks_lock": {"range": [210, 1200]},
     "gpu_reset": {},
     "gi_create": {**SLICE},
     "gi_destroy": {"id": 7, "profile_id": MIG_PROFILE, "start": 2},

@@ -68,6 +68,7 @@ def test_everything_that_nvml_tells(host: NvidiaHost) -> None:
         "memory_mib": 81920,
         "health": "ok",
         "health_detail": "",
+        "power": None,
         "readings": {
             "recovery_action": 0,
             "uncorrected_errors": None,

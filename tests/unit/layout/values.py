@@ -8,14 +8,16 @@ from typing import Any
 
 from vgpumgr import catalog, layout
 from vgpumgr.layout.instance_profiles import profiles
-from vgpumgr.model.gpu import ComputeInstance, GpuFacts, GpuInstance, MigFacts, VfFacts
+from vgpumgr.model.gpu import ComputeInstance, GpuFacts, GpuInstance, MigFacts, PowerFacts, VfFacts
 from vgpumgr.model.layout import (
     CreateInstance,
     DestroyInstance,
+    LockClocks,
     PartChange,
     Scheduler,
     SetMigMode,
     SetMixedSize,
+    SetPowerLimit,
     SetScheduler,
     SetVfs,
 )
@@ -40,6 +42,8 @@ class Driver:
     pending: bool = False
     mixed: bool = False
     policy: str = "best-effort"
+    limit: int = 250
+    clocks: tuple[int, ...] = ()
     instances: dict[int, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
 
     @property
@@ -64,6 +68,13 @@ class Driver:
             mig=MigFacts(enabled=self.enabled, pending=self.pending) if capable else None,
             mixed_size=self.mixed if board.mixed_size and not self.enabled else None,
             scheduler=None if self.enabled else self.policy,
+            power=PowerFacts(
+                limit_w=self.limit,
+                default_w=250,
+                least_w=100,
+                most_w=300,
+                locked_clocks=self.clocks,
+            ),
         )
         if seen.mig is not None:
             seen = replace(seen, mig=replace(seen.mig, instances=self._instances(seen)))
@@ -84,6 +95,11 @@ class Driver:
                 self._create(change)
             case DestroyInstance():
                 self._destroy(change)
+            case SetPowerLimit():
+                _refuse(not 100 <= change.watts <= 300, "invalid argument")
+                self.limit = change.watts
+            case LockClocks():
+                self.clocks = change.range
 
     def _instances(self, seen: GpuFacts) -> tuple[GpuInstance, ...]:
         known = profiles(seen)
@@ -101,6 +117,7 @@ class Driver:
 
     def _rebound(self) -> None:
         self.instances, self.mixed, self.policy = {}, False, "best-effort"
+        self.limit, self.clocks = 250, ()
 
     def _set_mig_mode(self, change: SetMigMode) -> None:
         _refuse(self.facts().mig is None, "no MIG")

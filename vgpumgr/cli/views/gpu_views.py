@@ -8,7 +8,7 @@ from typing import Any
 from vgpumgr.cli.output import Item, fields
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.figure_views import gpu_now_text
-from vgpumgr.endpoints.gpu_items import GpuFabric, GpuItem, GpuType
+from vgpumgr.endpoints.gpu_items import GpuFabric, GpuItem, GpuType, PowerLimits
 from vgpumgr.endpoints.gpus import OneGpu, ShownGpu
 from vgpumgr.endpoints.refusal_items import BACK_OFF
 from vgpumgr.model.formats import counted, format_mib
@@ -174,7 +174,17 @@ def _partitioning(item: GpuItem) -> list[tuple[str, object]]:
         ("VFs", vfs and f"{vfs['on']} of {vfs['total']} on, {vfs['free']} free"),
         ("Mode", mode_text(item["mixed_size"])),
         ("Scheduler", item["scheduler"]),
+        ("Power limit", power_text(item["power_limits"])),
     ]
+
+
+def power_text(power: PowerLimits | None) -> str:
+    """``250 W of 100 to 300, clocks locked to 210 to 1410 MHz``; empty where it is not told."""
+    if power is None:
+        return ""
+    clocks = power["locked_clocks_mhz"]
+    locked = f", clocks locked to {clocks[0]} to {clocks[1]} MHz" if clocks else ""
+    return f"{power['limit_w']} W of {power['least_w']} to {power['most_w']}{locked}"
 
 
 def fabric_text(fabric: GpuFabric | None) -> str:

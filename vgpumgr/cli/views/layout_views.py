@@ -57,10 +57,18 @@ def change_text(change: ChangeItem) -> str:
             return f"destroy GPU instance {change['profile']} at {change['start']}"
         case "reset-gpu":
             return "reset the GPU"
+        case "set-power-limit":
+            return f"set the power limit to {change['watts']} W"
+        case "lock-clocks":
+            return _clocks_text(change["range"])
         case _:
             computes = len(change["compute"])
             inside = f" with {counted(computes, 'compute instance')}" if computes else ""
             return f"create GPU instance {change['profile']} at {change['start']}{inside}"
+
+
+def _clocks_text(found: Sequence[int]) -> str:
+    return f"lock the clocks to {found[0]} to {found[1]} MHz" if found else "unlock the clocks"
 
 
 def _word(on: bool) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgpumgr import layout
-from vgpumgr.engine.steps.step import Step
+from vgpumgr.engine.steps.step import Step, UndoNotPossible
 from vgpumgr.model import formats
 from vgpumgr.model.errors import HostRefused, InUse, OutcomeUnknown
 from vgpumgr.model.layout import LayoutRecord, PartChange
@@ -83,6 +83,13 @@ class ChangePart(Step):
     def act(self, host: Host, clock: Clock) -> None:
         """Change it; the helper reads back before it answers."""
         layout.act(host.helper, self.device, layout.from_plain(self.change))
+
+    def undo(self, host: Host) -> None:
+        """Power limit and clocks as they were; the others only go forward."""
+        back = layout.reverse(layout.from_plain(self.change))
+        if back is None:
+            raise UndoNotPossible(f"{self.summary}: cannot be undone on {host.name}")
+        layout.act(host.helper, self.device, back)
 
 
 @dataclass(frozen=True, slots=True)

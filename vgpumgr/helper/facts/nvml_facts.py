@@ -9,7 +9,7 @@ from typing import Any
 
 from vgpumgr.helper import pci
 from vgpumgr.helper.errors import ProbeParts
-from vgpumgr.helper.nvidia import mig_state, nvml_session, vgpu_scheduler
+from vgpumgr.helper.nvidia import mig_state, nvml_session, power_limits, vgpu_scheduler
 from vgpumgr.helper.nvidia.nvml_session import NvmlSession
 from vgpumgr.helper.system import System
 
@@ -198,12 +198,14 @@ def gather(system: System, addresses: Sequence[str], parts: ProbeParts) -> dict[
 def _gpu(system: System, session: NvmlSession, address: str, parts: ProbeParts) -> dict[str, Any]:
     session.codes.clear()
     gpu = session.ask("nvmlDeviceGetHandleByPciBusId", nvml_session.bus_id(address))
-    found = {"address": address, **dict.fromkeys(_READERS)}
+    found = {"address": address, **dict.fromkeys(_READERS), "power": None}
     failed = [] if gpu is not None else [_failure("handle", session)]
     for name, read in _READERS.items() if gpu is not None else ():
         found[name] = read(session, gpu)
         if name in _NAMED and found[name] is None and session.code and not session.absent():
             failed.append(_failure(name, session))
+    if gpu is not None:
+        found["power"] = power_limits.facts(system, session, gpu, address)
     seen, unread = read_gpu(session, gpu) if gpu is not None else (None, False)
     found["readings"] = seen
     found.update(health_of(system, session, address, seen, unread=unread))

@@ -10,7 +10,7 @@ from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.devices import carriers
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.facts import nvml_facts
-from vgpumgr.helper.nvidia import clients
+from vgpumgr.helper.nvidia import clients, power_limits
 from vgpumgr.helper.system import System
 
 _RESET_SECONDS = 120.0
@@ -29,6 +29,7 @@ def reset(call: Call) -> Answer:
     address = arguments.pci(call.args, "gpu")
     _require_unused(call.system, address)
     said = _run(call.system, address)
+    power_limits.forget(call.system, address)
     if not sysfs.wait_until(
         call.system, lambda: _is_well(call.system, address), _BACK_SECONDS, _BACK_PAUSE
     ):

@@ -9,7 +9,13 @@ from vgpumgr.helper.arguments import Call, Presented
 from vgpumgr.helper.claims import Claim
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.system import System
-from vgpumgr.helper.verbs import declared_instances, mig_mode_verbs, vgpu_sharing, virtual_functions
+from vgpumgr.helper.verbs import (
+    declared_instances,
+    mig_mode_verbs,
+    power_verbs,
+    vgpu_sharing,
+    virtual_functions,
+)
 
 _NVIDIA = "nvidia"
 
@@ -55,6 +61,10 @@ def make(system: System, want: dict[str, Any]) -> None:
         vgpu_sharing.put_mixed_size(system, gpu, enabled=True)
     if want.get("instances"):
         declared_instances.put(system, gpu, want["instances"])
+    if "locked_clocks" in want:
+        power_verbs.put_clocks(system, gpu, want["locked_clocks"])
+    if "power_limit" in want:
+        power_verbs.put_limit(system, gpu, want["power_limit"])
 
 
 def _require_there(system: System, gpu: str) -> None:

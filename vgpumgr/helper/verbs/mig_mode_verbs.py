@@ -8,7 +8,7 @@ from vgpumgr.helper import arguments, errors, pci, sysfs
 from vgpumgr.helper.allowed_programs import NVIDIA_SMI
 from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.errors import HelperError
-from vgpumgr.helper.nvidia import clients, mig_state, nvml_session
+from vgpumgr.helper.nvidia import clients, mig_state, nvml_session, power_limits
 from vgpumgr.helper.system import System
 
 _RESET_SECONDS = 120.0
@@ -29,6 +29,7 @@ def put(system: System, address: str, *, enabled: bool) -> None:
         _set(system, address, enabled)
         if _modes(system, address) != (enabled, enabled):
             _reset(system, address, enabled)
+            power_limits.forget(system, address)
 
 
 def has(system: System, address: str) -> bool:

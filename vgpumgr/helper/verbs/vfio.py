@@ -8,6 +8,7 @@ from vgpumgr.helper import arguments, claims, errors, pci, sysfs, wanted_state
 from vgpumgr.helper.arguments import Call, Presented
 from vgpumgr.helper.devices import reset, viability
 from vgpumgr.helper.errors import HelperError
+from vgpumgr.helper.nvidia import power_limits
 from vgpumgr.helper.system import System
 
 _MODULE = "vfio-pci"
@@ -99,6 +100,7 @@ def give(system: System, want: dict[str, Any], holder: str) -> None:
         if not pci.exists(system, address):
             raise HelperError(errors.NOT_FOUND, f"no PCI function {address}")
         pci.move(system, address, pci.VFIO, override=pci.VFIO)
+        power_limits.forget(system, address)
     # Under vfio-pci and not before: a vendor's driver would not survive the reset.
     reset.before_guest(system, wanted_state.addresses(want), holder)
 

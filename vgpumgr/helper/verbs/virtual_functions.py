@@ -10,7 +10,7 @@ from vgpumgr.helper.allowed_programs import SRIOV_MANAGE
 from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.devices import carriers
 from vgpumgr.helper.errors import HelperError
-from vgpumgr.helper.nvidia import clients
+from vgpumgr.helper.nvidia import clients, power_limits
 from vgpumgr.helper.system import System
 
 _NVIDIA, _GIM = "nvidia", "gim"
@@ -33,6 +33,7 @@ def put(system: System, address: str, count: int) -> None:
     total = _total(system, address)
     if not _is_ready(system, address, count):
         _require_possible(system, address, count, total)
+        power_limits.forget(system, address)
         _change(system, address, count)
 
 

@@ -18,6 +18,7 @@ from vgpumgr.model.gpu import (
     MigFacts,
     MigProfile,
     MigType,
+    PowerFacts,
     VendorVgpu,
     VfFacts,
 )
@@ -30,6 +31,8 @@ MOST_RESETS = 16
 MOST_TYPE_ID = 2**31 - 1
 _MOST_MDEV_TYPES = 512
 _MOST_AVAILABLE = 1024
+# No board draws 100 kW, and no clock is faster than 100 GHz.
+_MOST_WATTS = _MOST_MHZ = 100_000
 
 
 class TypeLists:
@@ -332,6 +335,21 @@ def _pci_gpu(device: TypedAnswer, told: TypedAnswer | None, types: TypeLists) ->
         health=nvml.word("health", GpuHealth) or GpuHealth.UNKNOWN,
         health_detail=nvml.words("health_detail") or _silent(told),
         readings=readings(device, nvml),
+        power=_power(nvml.maybe_child("power")),
+    )
+
+
+def _power(told: TypedAnswer | None) -> PowerFacts | None:
+    """OutcomeUnknown for bounds that do not enclose the default."""
+    if told is None:
+        return None
+    names = ("limit_w", "default_w", "least_w", "most_w")
+    limit, default, least, most = (told.number(name, most=_MOST_WATTS) for name in names)
+    clocks = told.numbers("locked_clocks", most=_MOST_MHZ, count=2)
+    if not least <= default <= most:
+        raise told.nonsense("default_w", default, f"from {least} to {most}")
+    return PowerFacts(
+        limit_w=limit, default_w=default, least_w=least, most_w=most, locked_clocks=clocks
     )
 
 

@@ -40,6 +40,8 @@ CHANGES = frozenset(
         "vfs_set",
         "mixed_size_set",
         "scheduler_set",
+        "power_limit_set",
+        "clocks_lock",
         "gpu_reset",
         "gi_create",
         "gi_destroy",

@@ -10,14 +10,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
 
-from vgpumgr.catalog.shipped_tables import table
 from vgpumgr.sim.nvidia.nvidia_gpu import NvidiaGpu
 from vgpumgr.sim.nvidia.vgpus import Vgpu
 
 _ARCHITECTURES = ("maxwell", "pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell")
-_DEFAULT_WATTS = 250
 _IDLE_SHARE_OF_POWER = 0.15
 _ASLEEP = 0.02
 _COLD_C, _RISE_C, _MEMORY_ABOVE_C = 31.0, 46.0, 9.0
@@ -55,11 +52,8 @@ class GpuActivity:
     """``now`` is the host's time in seconds. ``busy``, ``calm`` and ``hot`` are injected."""
 
     def __init__(self, gpu: NvidiaGpu, now: Callable[[], float]) -> None:
-        row: dict[str, Any] = next(
-            (each for each in table("gpus")["gpus"] if each["key"] == gpu.board.key), {}
-        )
         self.gpu = gpu
-        self.watts = int(row.get("board_power_w") or _DEFAULT_WATTS)
+        self.watts = gpu.power.default_mw // 1000
         self.busy = False
         self.calm = False
         self.hot = False
@@ -105,14 +99,25 @@ class GpuActivity:
 
     def milliwatts(self) -> int:
         """From a part of the board's power to all of it."""
-        part = _IDLE_SHARE_OF_POWER + (0.97 - _IDLE_SHARE_OF_POWER) * self.share()
+        return min(self._asked_milliwatts(), self.gpu.power.limit_mw)
+
+    def _asked_milliwatts(self) -> int:
+        """Without the power limit: with the square of the clocks, as voltage falls with them."""
+        share = self.share() * self.gpu.power.clock_share**2
+        part = _IDLE_SHARE_OF_POWER + (0.97 - _IDLE_SHARE_OF_POWER) * share
         return round(1000 * self.watts * part)
+
+    def _held_to(self) -> float:
+        """The share of its full work that power limit and locked clocks leave, from 0 to 1."""
+        full = round(1000 * self.watts * 0.97)
+        return min(1.0, self.gpu.power.limit_mw / full) * self.gpu.power.clock_share
 
     def celsius(self) -> int:
         """At the GPU."""
         if self.hot:
             return round(_HOT_C)
-        return round(_COLD_C + 6 * _fraction(self.gpu.uuid, "site") + _RISE_C * self.share())
+        rise = _RISE_C * self.share() * self._held_to()
+        return round(_COLD_C + 6 * _fraction(self.gpu.uuid, "site") + rise)
 
     def memory_celsius(self) -> int:
         """At its memory, where that has a sensor."""
@@ -130,7 +135,8 @@ class GpuActivity:
     def clock_reasons(self) -> int:
         """NVML's mask."""
         found = HW_THERMAL if self.hot else 0
-        found |= POWER_CAP if self.share() > 0.95 else 0
+        capped = self.share() > 0.95 or self._asked_milliwatts() > self.gpu.power.limit_mw
+        found |= POWER_CAP if capped else 0
         return found or (IDLE if self.rests() else 0)
 
     def meters(self) -> Meters:

@@ -15,6 +15,7 @@ from vgpumgr.sim.boards.pci_board import PciBoard
 from vgpumgr.sim.linux.file_tree import refusal
 from vgpumgr.sim.nvidia.gpu_health import Ecc, Health
 from vgpumgr.sim.nvidia.mig_grid import MemoryGrid, MigMode, SimGpuInstance
+from vgpumgr.sim.nvidia.power_settings import PowerSettings, board_watts
 from vgpumgr.sim.nvidia.rm_status import RmRefusal, RmStatus, log_lines
 from vgpumgr.sim.nvidia.vgpus import Card, Vgpu, Vgpus
 
@@ -99,6 +100,7 @@ class NvidiaGpu:
         self.heterogeneous = _branch(driver) >= _HETEROGENEOUS_SINCE
         self.tells_places = _branch(driver) >= _PLACES_TOLD_SINCE
         self.health = Health(address)
+        self.power = PowerSettings(board_watts(board.key))
         self.ecc = Ecc(model, durable=durable, key=f"nvidia:{address}:ecc")
         self.mig = MigMode(model, seed=seed, durable=durable, key=f"nvidia:{address}:mig")
         self.sharing = Sharing(capable=model.mixed_size and self.heterogeneous)
@@ -176,10 +178,11 @@ class NvidiaGpu:
         self._vgpus.stop(carriers)
 
     def driver_rebound(self) -> None:
-        """VFs went on or off: vGPUs, GPU instances, mixed-size mode and the policy are lost."""
+        """VFs went on or off: vGPUs, GPU instances, mixed-size mode, policy and limits are lost."""
         self._vgpus.clear()
         self.mig.clear()
         self.sharing.lose()
+        self.power.lose()
 
     def reset(self) -> None:
         """Reset this GPU. EBUSY with clients, vGPUs or VFs; ENODEV when it fell off the bus."""
@@ -189,6 +192,7 @@ class NvidiaGpu:
         self.mig.settle()
         self.ecc.settle()
         self.sharing.lose()
+        self.power.lose()
         self.health.reset()
 
     def xid(self, number: int) -> None:

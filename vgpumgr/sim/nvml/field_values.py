@@ -37,16 +37,17 @@ def _of_boot(asked: GpuActivity) -> Mapping[int, float]:
 
 
 def _of_power(asked: GpuActivity) -> Mapping[int, float]:
-    limit = 1000 * asked.watts
+    power = asked.gpu.power
+    limit = power.limit_mw
     fields: dict[int, float] = {}
     if asked.since("ampere"):
         fields[pynvml.NVML_FI_DEV_POWER_INSTANT] = asked.milliwatts()
         fields[pynvml.NVML_FI_DEV_POWER_AVERAGE] = asked.milliwatts()
         fields[pynvml.NVML_FI_DEV_POWER_REQUESTED_LIMIT] = limit
     fields[pynvml.NVML_FI_DEV_POWER_CURRENT_LIMIT] = limit
-    fields[pynvml.NVML_FI_DEV_POWER_DEFAULT_LIMIT] = limit
-    fields[pynvml.NVML_FI_DEV_POWER_MIN_LIMIT] = limit // 3
-    fields[pynvml.NVML_FI_DEV_POWER_MAX_LIMIT] = limit
+    fields[pynvml.NVML_FI_DEV_POWER_DEFAULT_LIMIT] = power.default_mw
+    fields[pynvml.NVML_FI_DEV_POWER_MIN_LIMIT] = power.least_mw
+    fields[pynvml.NVML_FI_DEV_POWER_MAX_LIMIT] = power.most_mw
     if asked.has_hbm:
         fields[pynvml.NVML_FI_DEV_MEMORY_TEMP] = asked.memory_celsius()
     return fields

@@ -24,6 +24,8 @@ from vgpumgr.sim.nvml.handles import (
 )
 
 _MIB = 1 << 20
+# Domains of clocks that a lock of the GPU's clocks holds: graphics and SM.
+_GRAPHICS = {0, 1}
 _RESERVED_MIB = 300
 _NOT_SUPPORTED = pynvml.NVML_ERROR_NOT_SUPPORTED
 # Releases of the driver from which on a function is in the library (nvml.h's change log).
@@ -106,7 +108,8 @@ def _clock(handle: Any, kind: Any, megahertz: Any) -> None:
     ends = {0: (210, 1800), 1: (210, 1800), 2: (1200, 1600), 3: (500, 1500)}
     if number(kind) not in ends:
         raise Failed(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-    put(megahertz, asked.megahertz(*ends[number(kind)]))
+    found = asked.megahertz(*ends[number(kind)])
+    put(megahertz, asked.gpu.power.held(found) if number(kind) in _GRAPHICS else found)
 
 
 def _reasons(handle: Any, reasons: Any) -> None:
@@ -138,7 +141,7 @@ def _energy(handle: Any, millijoules: Any) -> None:
 
 
 def _enforced_limit(handle: Any, milliwatts: Any) -> None:
-    put(milliwatts, 1000 * activity(handle).watts)
+    put(milliwatts, gpu(handle).power.limit_mw)
 
 
 def _replays(handle: Any, count: Any) -> None:

@@ -15,7 +15,14 @@ import pynvml
 
 from vgpumgr.sim.machine.kernel import Kernel
 from vgpumgr.sim.nvidia.rm_status import RmRefusal
-from vgpumgr.sim.nvml import field_values, figure_calls, gpu_calls, mig_calls, vgpu_calls
+from vgpumgr.sim.nvml import (
+    field_values,
+    figure_calls,
+    gpu_calls,
+    mig_calls,
+    power_calls,
+    vgpu_calls,
+)
 from vgpumgr.sim.nvml.c_arguments import Failed
 from vgpumgr.sim.nvml.handles import HOST, check_transient
 
@@ -34,6 +41,7 @@ _FUNCTIONS: Mapping[str, Callable[..., None]] = {
     **figure_calls.DEVICE_FIGURES,
     **figure_calls.VGPU_FIGURES,
     **figure_calls.INSTANCE_FIGURES,
+    **power_calls.POWER_FUNCTIONS,
 }
 
 

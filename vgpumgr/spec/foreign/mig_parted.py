@@ -199,7 +199,7 @@ def _mig(layout: GpuLayout) -> dict[str, Any]:
 
 def _note(rule: LayoutRule, where: GpuFilter) -> None:
     layout = rule.layout
-    where.note_lost(rule, ("vfs", "mixed_size", "scheduler"))
+    where.note_lost(rule, ("vfs", "mixed_size", "scheduler", "power_limit", "locked_clocks"))
     if layout.mig and layout.instances is None:
         where.note(rule, "leaves GPU instances as they are, the file says that there are none")
     if any(not goal.compute for goal in layout.instances or ()):

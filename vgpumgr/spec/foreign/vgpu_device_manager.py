@@ -156,7 +156,7 @@ def _entries(spec: LayoutSpec, where: GpuFilter) -> list[dict[str, Any]]:
                 continue
             targets = where.of_groups(rule, [group])
             found += [{**target, "vgpu-devices": counts} for target in targets]
-        where.note_lost(rule, ("mixed_size", "scheduler"))
+        where.note_lost(rule, ("mixed_size", "scheduler", "power_limit", "locked_clocks"))
         if not rule.models and not rule.devices:
             where.note(rule, "names no board: vGPU types are a board's own")
     return found

@@ -32,6 +32,7 @@ ROLE = {
     "checks": "is a host set up well",
     "gpu": "ways to give a GPU",
     "health": "is a GPU well",
+    "power": "budgets and caps",
     "showback": "who used what",
     "image_inspection": "is a file an image",
     "layout": "how GPUs are partitioned",

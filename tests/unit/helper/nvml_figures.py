@@ -132,7 +132,7 @@ class MeasuringNvml(FakeNvml):
     def nvmlDeviceGetTotalEnergyConsumption(self, handle: Measured) -> int:
         return 5_000_000
 
-    def nvmlDeviceGetEnforcedPowerLimit(self, handle: Measured) -> int:
+    def nvmlDeviceGetEnforcedPowerLimit(self, handle: FakeGpu) -> int:
         return 300_000
 
     def nvmlDeviceGetPcieReplayCounter(self, handle: Measured) -> int:

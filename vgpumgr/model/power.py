@@ -1,0 +1,55 @@
+"""Power budgets, and the caps by which the controller holds GPUs below them. Plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class PowerClass(StrEnum):
+    """For whom a GPU works, in the order in which GPUs are capped; of several guests of a GPU the
+    last in this order counts.
+    """
+
+    IDLE = "idle"
+    SPOT = "spot"
+    RESERVED = "reserved"
+    ON_DEMAND = "on_demand"
+
+    @property
+    def rank(self) -> int:
+        """Its number in the order."""
+        return list(PowerClass).index(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerBudget:
+    """``kind: PowerBudget``: what a site, rack, PDU or host may draw, in watts.
+
+    It holds for its hosts, the hosts with all of its labels, and the hosts of the budgets whose
+    ``parent`` it is. ``host_watts`` is what each of its hosts draws without its GPUs; None: as the
+    parent says, 0 where none does.
+    """
+
+    name: str
+    watts: int
+    parent: str = ""
+    hosts: tuple[str, ...] = ()
+    host_labels: Mapping[str, str] = field(default_factory=dict)
+    host_watts: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerCap:
+    """A GPU that is held below what it may have: a power limit in watts, clocks locked to a range
+    in MHz; None: not held by that. ``why`` names the budget or the temperature, ``since`` is when
+    it began (Unix seconds).
+    """
+
+    gpu: str
+    host: str
+    limit_w: int | None = None
+    clocks: tuple[int, ...] | None = None
+    why: str = ""
+    since: float = 0.0

@@ -10,6 +10,7 @@ from lxml import etree
 from vgpumgr.domainxml.domain_facts import memory_bytes, pci_address
 from vgpumgr.domainxml.domain_parts import firmware
 from vgpumgr.domainxml.domain_tuning import cpu_model, cpu_shares, has_secure_boot, nic_tuning
+from vgpumgr.domainxml.guest_system_xml import system_id
 from vgpumgr.domainxml.ownership import mark_text, with_mark
 from vgpumgr.domainxml.plan_xml import optional_devices
 from vgpumgr.domainxml.xml_tree import untrusted
@@ -45,7 +46,8 @@ class Described:
     ``cpu_model`` is None where it follows from the emulation. ``console``: a VNC server shows its
     screen; ``password``: it has one, which libvirt does not show. ``optional_devices`` are the
     switches of a spec whose device it has. ``default_pages``: huge pages of whatever size is the
-    host's own default. ``arguments``: it gives QEMU arguments of its own.
+    host's own default. ``arguments``: it gives QEMU arguments of its own. ``system`` is libosinfo's
+    id of what its guest is.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Described:
     cpu_model: str | None = None
     cpu_shares: int | None = None
     arguments: bool = False
+    system: str = ""
 
 
 def described(xml: str) -> Described:
@@ -93,6 +96,7 @@ def described(xml: str) -> Described:
         cpu_model=cpu_model(domain),
         cpu_shares=cpu_shares(domain),
         arguments=domain.find(_QEMU_ARGUMENTS) is not None,
+        system=system_id(domain),
     )
 
 

@@ -18,6 +18,7 @@ _SINCE = {
     "audio backend": (7, 2, 0),
     "os/firmware/feature": (7, 2, 0),
     "cpu/maxphysaddr": (8, 7, 0),
+    "hyperv avic": (8, 10, 0),
     "watchdog itco": (9, 1, 0),
     "vendor driver of a VF": (9, 7, 0),
     "hostdev pci display": (10, 3, 0),

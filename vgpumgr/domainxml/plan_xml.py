@@ -10,6 +10,7 @@ from lxml import etree
 
 from vgpumgr.domainxml import domain_numa, ownership
 from vgpumgr.domainxml.disk_source import write_source
+from vgpumgr.domainxml.guest_system_xml import write_system
 from vgpumgr.domainxml.libvirt_acceptance import knows
 from vgpumgr.domainxml.xml_tree import XmlTree, template, untrusted
 from vgpumgr.model.domain import (
@@ -241,6 +242,9 @@ def render(plan: DomainPlan, versions: Versions) -> str:
     _firmware(tree, plan, versions.libvirt)
     _pci_window(tree, plan, versions.libvirt)
     _devices(tree, plan, versions.libvirt)
+    if plan.system is not None:
+        kvm = plan.accelerator == "kvm"
+        write_system(tree, plan.system, kvm=kvm, libvirt=versions.libvirt)
     return tree.text()
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from vgpumgr.model.guest_system import GuestSystem
+
 
 class DomainState(StrEnum):
     """libvirt's domain states that matter to us."""
@@ -219,6 +221,7 @@ class DomainPlan:
     and are a device each (``agent``). ``cpus`` are the host CPUs to pin to, one per vCPU, or
     empty; ``seat`` is where it lies on the host's NUMA nodes, None: anywhere. ``mmio64_mib`` > 0
     asks for a PCI window large enough for the GPU's BARs (NVIDIA AI Enterprise 6.x, MMIO table).
+    ``system`` is what its guest is, None: not said.
     """
 
     name: str
@@ -239,6 +242,7 @@ class DomainPlan:
     cpu_model: str = PASSED_CPU
     cpu_shares: int | None = None
     mmio64_mib: int = 0
+    system: GuestSystem | None = None
     ownership: Ownership
     labels: Mapping[str, str] = field(default_factory=dict)
 

@@ -156,6 +156,7 @@ class VmSpec:
     ``tpm``: an emulated TPM 2.0, whose state stays with the VM. ``cpu_model``: the host's own CPU
     (``host-passthrough``), ``host-model``, or one of libvirt's by name. ``cpu_shares`` is its
     weight (cgroups) where VMs want more CPU than there is, None: libvirt's default.
+    ``os`` is its operating system, one of :mod:`vgpumgr.guests`; empty: not said.
     ``scale``: it is a replica of a group of which there are as many as their load asks for.
     ``flavour`` is the one whose keys its file was filled with; empty: none. ``uuid`` is the machine
     UUID that its guest sees where it came with one; empty: it is the VM's id.
@@ -176,6 +177,7 @@ class VmSpec:
     audio: bool = field(default=False, metadata=_DEFINITION)
     tpm: bool = field(default=False, metadata=_DEFINITION)
     secure_boot: bool = field(default=False, metadata=_NEW_VM)
+    os: str = field(default="", metadata=_DEFINITION)
     cpu_model: str = field(default=PASSED_CPU, metadata=_DEFINITION)
     cpu_shares: int | None = field(default=None, metadata=_DEFINITION)
     autostart: bool = field(default=False, metadata=_FLAG)

@@ -47,6 +47,7 @@ from vgpumgr.spec.fields import (
     replica_names,
     seconds,
 )
+from vgpumgr.spec.guest_keys import System, check_system, implied_switches
 from vgpumgr.spec.scale_keys import GroupScaleModel
 from vgpumgr.spec.vm_devices import CdModel, DiskModel, NicModel, OwnNicModel
 
@@ -258,6 +259,7 @@ class MachineModel(Strict):
     audio: bool = False
     tpm: bool = False
     secure_boot: bool = False
+    os: System | None = None
     cpu_model: Annotated[Line, Field(pattern=CPU_MODEL)] = PASSED_CPU
     cpu_shares: int | None = Field(default=None, ge=2, le=262144)
     affinity: AffinityModel = AffinityModel()
@@ -265,6 +267,19 @@ class MachineModel(Strict):
     labels: Labels = Field(default={})
     tenant: Name = "default"
     flavour: Name | None = None
+
+    @model_validator(mode="after")
+    def _suits_its_system(self) -> MachineModel:
+        if self.os:
+            refused = frozenset(each for each in SWITCHES if getattr(self, each, None) is False)
+            check_system(
+                self.os,
+                refused=refused & self.model_fields_set,
+                firmware=self.firmware,
+                vcpus=self.vcpus,
+                memory_mib=parse_mib(self.memory),
+            )
+        return self
 
     @model_validator(mode="after")
     def _signed(self) -> MachineModel:
@@ -275,6 +290,7 @@ class MachineModel(Strict):
     def spec(self, networks: Sequence[NicModel], **more: Any) -> VmSpec:
         """The VM in the model's words, with what documents of one kind alone say as ``more``."""
         switches = type(self).model_fields.keys() & SWITCHES
+        implied = implied_switches(self.os)
         return VmSpec(
             name=self.name,
             vcpus=self.vcpus,
@@ -285,6 +301,7 @@ class MachineModel(Strict):
             nics=tuple(each.value() for each in networks),
             cloud_init=self.cloud_init.value() if self.cloud_init else None,
             firmware=self.firmware,
+            os=self.os or "",
             cpu_model=self.cpu_model,
             cpu_shares=self.cpu_shares,
             affinity=self.affinity.value(),
@@ -292,7 +309,7 @@ class MachineModel(Strict):
             labels=dict(self.labels),
             tenant=self.tenant,
             flavour=self.flavour or "",
-            **{switch: getattr(self, switch) for switch in switches},
+            **{switch: switch in implied or getattr(self, switch) for switch in switches},
             **more,
         )
 

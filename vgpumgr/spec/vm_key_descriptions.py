@@ -35,6 +35,11 @@ MACHINE = {
         "A firmware that starts signed systems alone; a VM cannot change it later.",
         "secure_boot: true",
     ),
+    "os": Key(
+        "The guest's operating system, which says what machine it takes: for Windows its clock, "
+        "its Hyper-V features, and a TPM and secure boot where it has to have them.",
+        "os: windows-server-2025",
+    ),
     "cpu_model": Key(
         "The CPU that the guest sees: `host-passthrough`, `host-model`, or a model of libvirt's.",
         "cpu_model: EPYC-Milan",

@@ -12,7 +12,7 @@ import libvirt
 import pytest
 import yaml
 
-from vgpumgr import domainxml
+from vgpumgr import domainxml, guests
 from vgpumgr.domainxml.libvirt_acceptance import SCHEMA_DIR
 from vgpumgr.model.codec import from_plain
 from vgpumgr.model.domain import DomainPlan, MdevHostdev, NumaSeat, NumaShare, PciHostdev
@@ -28,7 +28,8 @@ def case(name: str) -> tuple[DomainPlan, Versions]:
         (MdevHostdev if "uuid" in each else PciHostdev)(**each)
         for each in data["plan"].pop("hostdevs", [])
     )
-    plan = replace(from_plain(DomainPlan, data["plan"]), hostdevs=hostdevs)
+    system = guests.system(data["system"]) if "system" in data else None
+    plan = replace(from_plain(DomainPlan, data["plan"]), hostdevs=hostdevs, system=system)
     return plan, from_plain(Versions, data["versions"])
 
 

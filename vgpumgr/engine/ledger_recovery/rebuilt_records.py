@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
-from vgpumgr import domainxml
+from vgpumgr import domainxml, guests
 from vgpumgr import gpu as frameworks
 from vgpumgr.domainxml import Described
 from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
@@ -201,6 +201,7 @@ def _tuned(described: Described, vm_id: str) -> dict[str, Any]:
         "nics": tuple(nics) if len(known) == len(described.nics) else (),
         "secure_boot": described.secure_boot,
         "cpu_shares": described.cpu_shares,
+        "os": guests.system_of_id(described.system),
     }
 
 

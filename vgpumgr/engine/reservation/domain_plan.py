@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from hashlib import sha256
 from itertools import accumulate
 
-from vgpumgr import domainxml, gpu
+from vgpumgr import domainxml, gpu, guests
 from vgpumgr.domainxml import Described
 from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
 from vgpumgr.domainxml.plan_xml import OPTIONAL_DEVICES
@@ -245,6 +245,7 @@ def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: VmSite) 
         cpu_model=spec.cpu_model,
         cpu_shares=spec.cpu_shares,
         mmio64_mib=_mmio64_mib(allocations, site),
+        system=guests.system(spec.os) if spec.os else None,
         ownership=mark,
         labels=spec.labels,
     )

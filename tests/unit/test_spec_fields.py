@@ -89,6 +89,15 @@ NOT_IN_A_DOMAIN = {
         ),
         "how many replicas there are, for the ledger alone",
     ),
+    "VmSpec.guest": "in the seed, which is not read",
+    **dict.fromkeys(
+        (
+            *("GuestSpec.profiles", "GuestSpec.user", "GuestSpec.password", "GuestSpec.locale"),
+            *("GuestSpec.time_zone", "GuestSpec.product_key", "GuestSpec.within_s"),
+            *("ChosenProfile.name", "ChosenProfile.parameters"),
+        ),
+        "in the seed, which is not read",
+    ),
     "VmSpec.flavour": "what its file was filled with, for the ledger alone",
     "Terms.priority": "how it waited, which is over",
     "Terms.spot": "how it waited, which is over",

@@ -222,6 +222,7 @@ class App:
             policy=self.config.policy,
             expected=self.expected,
             fencing=self.fences,
+            secrets=self.secrets,
             tolerance=Tolerance(most=self.config.quarantine_after),
             stop=self.stop,
             left_s=self.config.interrupted_s,

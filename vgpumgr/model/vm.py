@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from vgpumgr.model.domain import PASSED_CPU
+from vgpumgr.model.guest import GuestSpec
 from vgpumgr.model.load_scale import GroupScale
 from vgpumgr.model.snapshot import NO_SNAPSHOTS, SnapshotTree
 from vgpumgr.model.vm_devices import CdSpec, CloudInit, DiskSpec, NicSpec
@@ -157,6 +158,7 @@ class VmSpec:
     (``host-passthrough``), ``host-model``, or one of libvirt's by name. ``cpu_shares`` is its
     weight (cgroups) where VMs want more CPU than there is, None: libvirt's default.
     ``os`` is its operating system, one of :mod:`vgpumgr.guests`; empty: not said.
+    ``guest`` is what is made of it at its first boot, by the seed.
     ``scale``: it is a replica of a group of which there are as many as their load asks for.
     ``flavour`` is the one whose keys its file was filled with; empty: none. ``uuid`` is the machine
     UUID that its guest sees where it came with one; empty: it is the VM's id.
@@ -178,6 +180,7 @@ class VmSpec:
     tpm: bool = field(default=False, metadata=_DEFINITION)
     secure_boot: bool = field(default=False, metadata=_NEW_VM)
     os: str = field(default="", metadata=_DEFINITION)
+    guest: GuestSpec | None = field(default=None, metadata=_NEW_VM)
     cpu_model: str = field(default=PASSED_CPU, metadata=_DEFINITION)
     cpu_shares: int | None = field(default=None, metadata=_DEFINITION)
     autostart: bool = field(default=False, metadata=_FLAG)

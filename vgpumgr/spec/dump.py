@@ -9,6 +9,7 @@ from typing import Any
 
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.domain import PLAIN_NIC, UNTUNED_DISK
+from vgpumgr.model.guest import GuestSpec
 from vgpumgr.model.layout import (
     POWER_DEFAULT,
     UNLOCKED,
@@ -26,7 +27,7 @@ _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 # Fields of VmSpec that a document has in other words; all others it has as they are.
 _OTHER_WORDS = {
     *("name", "vcpus", "memory_mib", "gpus", "disks", "nics", "hugepage_kib"),
-    *("affinity", "cloud_init", "queue", "scale"),
+    *("affinity", "cloud_init", "guest", "queue", "scale"),
 }
 
 
@@ -47,6 +48,8 @@ def vm_document(spec: VmSpec) -> dict[str, Any]:
     document = {key: value for key, value in document.items() if value not in (None, [], {})}
     if spec.cloud_init is not None:
         document["cloud_init"] = _given(replace(spec.cloud_init, instance_id=""), CloudInit())
+    if spec.guest is not None:
+        document["guest"] = _guest(spec.guest)
     if spec.queue is not None:
         document["queue"] = _queue(spec.queue)
     rest = _given(spec, VmSpec(name="", vcpus=0, memory_mib=0))
@@ -61,6 +64,14 @@ def _queue(terms: Terms) -> dict[str, Any] | bool:
     if given.pop("together", ""):
         given["together"] = True
     return given or True
+
+
+def _guest(guest: GuestSpec) -> dict[str, Any]:
+    given = _given(guest, GuestSpec())
+    within_s = given.pop("within_s", None)
+    if within_s is not None:
+        given["ready_within"] = duration(within_s)
+    return given
 
 
 def layout_document(spec: LayoutSpec) -> dict[str, Any]:

@@ -47,7 +47,7 @@ from vgpumgr.spec.fields import (
     replica_names,
     seconds,
 )
-from vgpumgr.spec.guest_keys import System, check_system, implied_switches
+from vgpumgr.spec.guest_keys import GuestModel, System, check_system, implied_switches
 from vgpumgr.spec.scale_keys import GroupScaleModel
 from vgpumgr.spec.vm_devices import CdModel, DiskModel, NicModel, OwnNicModel
 
@@ -260,6 +260,7 @@ class MachineModel(Strict):
     tpm: bool = False
     secure_boot: bool = False
     os: System | None = None
+    guest: GuestModel | None = None
     cpu_model: Annotated[Line, Field(pattern=CPU_MODEL)] = PASSED_CPU
     cpu_shares: int | None = Field(default=None, ge=2, le=262144)
     affinity: AffinityModel = AffinityModel()
@@ -282,6 +283,19 @@ class MachineModel(Strict):
         return self
 
     @model_validator(mode="after")
+    def _prepares_its_guest(self) -> MachineModel:
+        if self.guest is None:
+            return self
+        if "agent" in self.model_fields_set and not self.agent:
+            refuse("guest is heard by it: leave agent out", "agent")
+        seed = self.cloud_init
+        text = seed.user_data if seed else None
+        if seed and seed.template and text is not None:
+            text = fill_template(text, dict.fromkeys(TEMPLATE_NAMES, "x"))
+        self.guest.check(self.os, gpus=bool(self.gpus), user_data=text)
+        return self
+
+    @model_validator(mode="after")
     def _signed(self) -> MachineModel:
         if self.secure_boot and self.firmware != "uefi":
             refuse("only UEFI has it: leave firmware out", "secure_boot")
@@ -290,7 +304,8 @@ class MachineModel(Strict):
     def spec(self, networks: Sequence[NicModel], **more: Any) -> VmSpec:
         """The VM in the model's words, with what documents of one kind alone say as ``more``."""
         switches = type(self).model_fields.keys() & SWITCHES
-        implied = implied_switches(self.os)
+        implied = {*implied_switches(self.os), *(["agent"] if self.guest else [])}
+        on: dict[str, Any] = {each: each in implied or getattr(self, each) for each in switches}
         return VmSpec(
             name=self.name,
             vcpus=self.vcpus,
@@ -299,7 +314,8 @@ class MachineModel(Strict):
             disks=tuple(each.value() for each in self.disks),
             cds=tuple(each.value() for each in self.cds),
             nics=tuple(each.value() for each in networks),
-            cloud_init=self.cloud_init.value() if self.cloud_init else None,
+            cloud_init=self._seed(),
+            guest=self.guest.value() if self.guest else None,
             firmware=self.firmware,
             os=self.os or "",
             cpu_model=self.cpu_model,
@@ -309,9 +325,15 @@ class MachineModel(Strict):
             labels=dict(self.labels),
             tenant=self.tenant,
             flavour=self.flavour or "",
-            **{switch: switch in implied or getattr(self, switch) for switch in switches},
+            **on,
             **more,
         )
+
+    def _seed(self) -> CloudInit | None:
+        """A guest that is prepared has a seed without being told."""
+        if self.cloud_init is None:
+            return CloudInit() if self.guest else None
+        return self.cloud_init.value()
 
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

@@ -40,6 +40,10 @@ MACHINE = {
         "its Hyper-V features, and a TPM and secure boot where it has to have them.",
         "os: windows-server-2025",
     ),
+    "guest": Key(
+        "What is made of the guest at its first boot, and what shows that it is ready.",
+        "guest: {profiles: [docker]}",
+    ),
     "cpu_model": Key(
         "The CPU that the guest sees: `host-passthrough`, `host-model`, or a model of libvirt's.",
         "cpu_model: EPYC-Milan",
@@ -238,6 +242,36 @@ _CLOUD_INIT = {
     ),
 }
 
+_GUEST = {
+    "profiles": Key(
+        "Guest profiles, in their order: a name, or a mapping of `name` and `parameters`.",
+        "guest: {profiles: [docker, monitoring-agent]}",
+    ),
+    "user": Key("The account that is made in the guest.", "guest: {user: ada}"),
+    "password": Key(
+        "The secret of the VM's tenant that is the account's password.",
+        "guest: {user: ada, password: ada-desktop}",
+    ),
+    "locale": Key("The language of the guest.", "guest: {locale: de_DE.UTF-8}"),
+    "time_zone": Key("The time zone of the guest.", "guest: {time_zone: Europe/Berlin}"),
+    "product_key": Key(
+        "The secret that is the product key of Windows.",
+        "{os: windows-11, guest: {user: ada, password: ada-desktop, product_key: windows-key}}",
+    ),
+    "ready_within": Key(
+        "How long after its start a guest may take to be ready before it counts as failed.",
+        "guest: {ready_within: 20m}",
+    ),
+}
+
+_GUEST_PROFILE = {
+    "name": Key("The profile.", "guest: {profiles: [{name: docker}]}"),
+    "parameters": Key(
+        "The profile's parameters; that of a secret is the secret's name.",
+        "guest: {profiles: [{name: docker, parameters: {toolkit: no}}]}",
+    ),
+}
+
 _AFFINITY = {
     "hosts": Key("The hosts that are allowed, by name.", "affinity: {hosts: [gpu-a, gpu-b]}"),
     "host_labels": Key(
@@ -299,6 +333,8 @@ VM_KEYS: Mapping[str, Mapping[str, Key]] = {
     "NicModel": _NIC,
     "OwnNicModel": _OWN_NIC,
     "CloudInitModel": _CLOUD_INIT,
+    "GuestModel": _GUEST,
+    "GuestProfileModel": _GUEST_PROFILE,
     "AffinityModel": _AFFINITY,
     "QueueModel": _QUEUE,
     "RollingModel": _ROLLING,

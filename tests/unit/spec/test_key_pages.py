@@ -111,7 +111,7 @@ def test_the_example_of_a_key_is_accepted_and_has_the_key(kind: str, name: str, 
     if "host_labels" in said:
         del least["hosts"]
     rest = {each: value for each, value in least.items() if each not in said}
-    load(f"{yaml.safe_dump(rest)}{line}\n", "example.yaml", flavours=FLAVOURS)
+    load(yaml.safe_dump({**rest, **said}), "example.yaml", flavours=FLAVOURS)
     assert (name, key) in set(keys_of(said, json_schema(kind), kind, kind))
 
 

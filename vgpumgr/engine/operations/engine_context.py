@@ -22,7 +22,7 @@ from vgpumgr.engine.operations.expected_requests import ExpectedRequests, place_
 from vgpumgr.engine.operations.operation_outcome import VmOutcome
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.workers.thread_workers import WaitForCandidates
-from vgpumgr.model.errors import NotPermitted
+from vgpumgr.model.errors import NotFound, NotPermitted
 from vgpumgr.model.failover import NO_RESERVE, FailoverReserve
 from vgpumgr.model.host import HostRecord, Proof
 from vgpumgr.model.ledger import Ledger
@@ -31,6 +31,7 @@ from vgpumgr.model.operation import OperationRecord, TaskRecord
 from vgpumgr.model.placement import Decision, Placed
 from vgpumgr.model.ports import WAIT_LIMITS, Clock, Fencing, Host, HostExecutor, Hosts, WaitLimits
 from vgpumgr.model.refusal import TOLERANCE, Tolerance
+from vgpumgr.model.secret import SecretReader, SecretValue
 from vgpumgr.model.supply import Fleet
 from vgpumgr.model.vm import DEFAULT_POLICY, PlacementPolicy, VmSpec
 
@@ -45,6 +46,14 @@ class NoFencing:
     def proof(self, host: HostRecord) -> Proof | None:
         """None."""
         return None
+
+
+class NoSecrets:
+    """``model.secret.SecretReader`` of a context that was given none."""
+
+    def read(self, tenant: str, name: str) -> SecretValue:
+        """Never."""
+        raise NotFound(f"no secret {name} of tenant {tenant}", next=f"vgpumgr secret set {name}")
 
 
 NOTHING: Mapping[str, VmSpec] = MappingProxyType({})
@@ -62,10 +71,11 @@ class EngineContext:
     """The context of use cases: a ledger, its hosts, and the rules by which they are worked on.
 
     ``expected`` is the basis of placement by ``capacity-first``. ``fencing`` proves that lost
-    hosts are off. ``tolerance`` is how much GPUs and hosts may refuse. ``stop`` is set by the first
-    Ctrl-C; interrupted operations are left for ``left_s`` seconds to the person that pressed it.
-    ``unasked``: this process is a controller, not a person's command, and leaves such operations
-    alone. ``reserve`` is what is kept for lost hosts, ``loads`` where the loads of VMs are found.
+    hosts are off, ``secrets`` is where values of secrets are read. ``tolerance`` is how much GPUs
+    and hosts may refuse. ``stop`` is set by the first Ctrl-C; interrupted operations are left for
+    ``left_s`` seconds to the person that pressed it. ``unasked``: this process is a controller, not
+    a person's command, and leaves such operations alone. ``reserve`` is what is kept for lost
+    hosts, ``loads`` where the loads of VMs are found.
     ``begun`` hears of an operation (its id) once it is reserved and before a host is asked,
     ``progress`` of every task's end, ``tell`` of the progress of a long task.
     """
@@ -80,6 +90,7 @@ class EngineContext:
     waits: WaitLimits = WAIT_LIMITS
     tolerance: Tolerance = TOLERANCE
     fencing: Fencing = field(default_factory=NoFencing)
+    secrets: SecretReader = field(default_factory=NoSecrets)
     stop: threading.Event = field(default_factory=threading.Event)
     left_s: float = 0.0
     unasked: bool = False

@@ -239,6 +239,7 @@ def _task(context: EngineContext, records: Mapping[str, HostRecord], task: TaskR
         context.stop,
         lambda text: context.tell(f"{task.vm}: {text}"),
         context.ledger.vm,
+        context.secrets.read,
     )
     started = TaskRun(context.ledger, hosts, around, task, context.tolerance)
     return started.undo(task.error) if task.state is TaskState.UNDOING else started.forward()

@@ -15,7 +15,7 @@ from vgpumgr.model.vm_devices import CdSpec, DiskMode, DiskSpec, NicSpec
 
 _KEYS = {"memory_mib": "memory", "nics": "networks", "hugepage_kib": "hugepages"}
 # Too long for a line: said to differ, not shown.
-_LONG = frozenset({"cloud_init", "affinity"})
+_LONG = frozenset({"cloud_init", "guest", "affinity"})
 
 
 def key(field: str) -> str:

@@ -134,6 +134,8 @@ def _steps(
             instance_id=vm.id,
             hostname=spec.name,
             cloud_init=text.withheld(),
+            guest=spec.guest,
+            driver=site.facts.versions.driver,
         )
         for plan in seed
         if (text := filled(vm)) is not None

@@ -13,6 +13,7 @@ from vgpumgr.model.codec import from_plain, to_plain
 from vgpumgr.model.errors import Damaged, NotFound, VgpumgrError
 from vgpumgr.model.operation import Observed, StepRecord
 from vgpumgr.model.ports import Clock, Host
+from vgpumgr.model.secret import SecretValue
 from vgpumgr.model.vm import VmRecord
 
 # A long step tells how far it is once per so much of the whole.
@@ -33,16 +34,21 @@ def _no_ledger(name: str) -> VmRecord:
     raise NotFound(f"there is no ledger here to read VM {name} from")
 
 
+def _no_secrets(tenant: str, name: str) -> SecretValue:
+    raise NotFound(f"there are no secrets here to read {name} of tenant {tenant} from")
+
+
 @dataclass(frozen=True, slots=True)
 class StepSurroundings:
-    """The surroundings of a long step: the clock, the user's interrupt, the progress report, and
-    the ledger's record of a VM by its name.
+    """The surroundings of a long step: the clock, the user's interrupt, the progress report, the
+    ledger's record of a VM by its name, and a secret by its tenant and name.
     """
 
     clock: Clock
     stop: threading.Event
     tell: Callable[[str], None]
     vm: Callable[[str], VmRecord] = _no_ledger
+    secret: Callable[[str, str], SecretValue] = _no_secrets
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from vgpumgr.engine.planning.vm_plan import (
 from vgpumgr.engine.reservation import vm_reservations
 from vgpumgr.engine.reservation.rolling_tasks import rolling_tasks
 from vgpumgr.engine.reservation.vm_reservations import require_partitioned, require_whole
+from vgpumgr.engine.vms.guest_secrets import require_secrets
 from vgpumgr.engine.vms.vm_pruning import NOTHING_PRUNED, Pruning, prune, refuse_users_of
 from vgpumgr.model.apply_plan import ActionKind, Plan
 from vgpumgr.model.desktop import DesktopRecord
@@ -315,6 +316,7 @@ def carry_out(
     ``desktops`` are the rows of new VMs that belong to pools. ``with_users``: later waves stop VMs
     on which users are at work, too.
     """
+    require_secrets(context, planned)
     opening = context.opening()
     start = reservation(context, planned.first, view, opening)
     waves = rolling_tasks(planned, opening, start.operation, with_users=with_users)

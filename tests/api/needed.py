@@ -88,6 +88,8 @@ FOR_ALL_TENANTS = frozenset(
             "price.remove",
             "image.retire",
             "quota.set",
+            "licence.set",
+            "licence.delete",
             "quota.delete",
             "vm.plan-move",
             "vm.migrate",

@@ -40,6 +40,7 @@ READS = frozenset(
         "layouts",
         "queue",
         "quotas",
+        "licences",
         "secrets",
         "flavours",
         "backup_targets",

@@ -14,6 +14,7 @@ from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, E
 from vgpumgr.engine.workers.thread_workers import ThreadWorkers
 from vgpumgr.model.actor import carried
 from vgpumgr.model.errors import ClaimLost, VgpumgrError
+from vgpumgr.telemetry.licence_watch import LicenceNotice
 from vgpumgr.telemetry.telemetry_round import TelemetryOptions, TelemetryRound
 
 _END_S = 5.0
@@ -25,6 +26,24 @@ def telemetry_options(config: Config) -> TelemetryOptions:
         interval_s=config.telemetry_interval,
         details=config.telemetry_series is SeriesChoice.ALL,
         users=config.telemetry_user_labels,
+    )
+
+
+def licence_event(notice: LicenceNotice) -> ControllerEvent:
+    """The event for what is new of a guest's licence, or of an edition's seats."""
+    if notice.vm:
+        kind = EventKind.VM_LICENSED if notice.over else EventKind.VM_UNLICENSED
+        next = f"vgpumgr vm explain-performance {notice.vm}; the guest's gridd.conf and clock"
+    else:
+        kind = EventKind.LICENCE_SHORT_ENDED if notice.over else EventKind.LICENCE_SHORT
+        next = "vgpumgr licence list; vgpumgr vm stop --release-gpu frees a seat"
+    return ControllerEvent(
+        kind=kind,
+        text=notice.text,
+        vm=notice.vm,
+        host=notice.host,
+        subject=notice.edition,
+        next="" if notice.over else next,
     )
 
 
@@ -80,7 +99,10 @@ class TelemetrySchedule:
         while not self._ending.wait(max(0.0, due - time.monotonic())):
             due = max(due + self._interval_s, time.monotonic())
             try:
-                self._files.write(rounds.take())
+                found = rounds.take()
+                self._files.write(found)
+                for each in found.notices:
+                    self._emit(licence_event(each))
                 self._failing = ""
             except ClaimLost:
                 return  # told by who else works on it

@@ -110,6 +110,8 @@ EVENT_CLASSES: Mapping[str, EventClass] = {
     "pool.changed": _CHANGED,
     "pool.deleted": _GONE,
     "pool.made": _MADE,
+    "licence.deleted": _GONE,
+    "licence.set": _CHANGED,
     "price.removed": _GONE,
     "price.set": _CHANGED,
     "queue.cancelled": _GONE,

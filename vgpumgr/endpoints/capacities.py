@@ -37,6 +37,8 @@ class LastingItem(TypedDict):
 class CapacityItem(TypedDict):
     """How many more VMs with one part of a profile fit, and how many parts are in use. With the
     lines ``layout`` on empty GPUs it would be ``fits_after``; 0 where no layout makes it more.
+    A VM of the profile takes a licence seat of ``edition`` (empty: none), of which ``seats_left``
+    are left (null: they are not declared, and not counted).
     """
 
     name: str
@@ -50,6 +52,8 @@ class CapacityItem(TypedDict):
     history_days: int
     fits_after: int
     layout: str
+    edition: str
+    seats_left: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,7 @@ def list_capacity(context: CallContext, asked: CapacityAsked) -> Result[ItemList
     """That many more requests succeed, and the next is refused; what a failover reserve forbids is
     not taken off.
     """
+    from vgpumgr.engine.capacity.licence_capacity import SeatsLeft
     from vgpumgr.engine.capacity.profile_capacity import DAY_S, MOST_DAYS, UsageGrowth, capacity
     from vgpumgr.engine.capacity.relayout_capacity import with_layouts
     from vgpumgr.engine.inventory.host_supply import build_fleet
@@ -88,9 +93,13 @@ def list_capacity(context: CallContext, asked: CapacityAsked) -> Result[ItemList
     if unknown:
         names = ", ".join(sorted(unknown))
         raise UnknownProfile(f"no GPU of the fleet can provide {names}", next="vgpumgr capacity")
-    items: list[Any] = [{"name": each.profile, **to_plain(each)} for each in rooms]
+    seats = SeatsLeft(view)
+    items: list[Any] = [
+        {"name": each.profile, **to_plain(each), **seats.of(each)} for each in rooms
+    ]
     notes = _gauge_notes(context, fleet) if asked.gauge else ()
-    return Result(answer={"items": items}, notes=(*notes, *_reserve_notes(context)), error=unread)
+    notes = (*notes, *_reserve_notes(context), *seats.notes())
+    return Result(answer={"items": items}, notes=notes, error=unread)
 
 
 def _reserve_notes(context: CallContext) -> Iterator[str]:

@@ -97,7 +97,8 @@ class WaitingUser(TypedDict):
 
 class PoolNow(TypedDict):
     """What the ``measured`` desktops of a pool do now: on average the share of its GPU that each
-    takes, and of the ``busiest``; their memory in all.
+    takes, and of the ``busiest``; their memory in all. ``unlicensed`` are those whose guests say
+    that they have no licence.
     """
 
     measured: int
@@ -105,6 +106,7 @@ class PoolNow(TypedDict):
     busiest: str
     memory_used_bytes: int
     memory_total_bytes: int
+    unlicensed: list[str]
 
 
 class WholePool(PoolItem):
@@ -218,6 +220,7 @@ def pool_now(
         "busiest": max(shares)[1] if shares else "",
         "memory_used_bytes": sum(now["memory_used_bytes"] or 0 for _, now in mine),
         "memory_total_bytes": sum(now["memory_total_bytes"] or 0 for _, now in mine),
+        "unlicensed": sorted({name for name, now in mine if now["licensed"] is False}),
     }
 
 

@@ -41,13 +41,14 @@ class TenantLimits(TypedDict):
 
 
 class HeldByTenant(TypedDict):
-    """What a tenant's VMs hold; ``gpus`` are GPU parts."""
+    """What a tenant's VMs hold; ``gpus`` are GPU parts, ``seats`` licences by edition."""
 
     gpu_memory_mib: int
     gpus: int
     vcpus: int
     vms: int
     profiles: dict[str, int]
+    seats: dict[str, int]
 
 
 class QuotaItem(TypedDict):

@@ -201,6 +201,12 @@ class QuotaExceeded(NoPlacement):
     code = "quota-exceeded"
 
 
+class NoSeatLeft(NoPlacement):
+    """VMs would take more licence seats than are declared."""
+
+    code = "licence-exceeded"
+
+
 class HostUnreachable(VgpumgrError):
     """The host cannot be reached (resolve, connect, authenticate, libvirt absent)."""
 

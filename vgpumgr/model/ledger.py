@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from vgpumgr.model.api_request import RequestLedger
 from vgpumgr.model.credential import AccessLedger
 from vgpumgr.model.flavour import FlavourLedger
+from vgpumgr.model.licence import LicenceLedger
 from vgpumgr.model.sealed_trail import SealLedger
 from vgpumgr.model.secret import SecretLedger
 from vgpumgr.model.showback import UsageLedger
@@ -58,6 +59,7 @@ class Ledger(
     AccessLedger,
     BackupLedger,
     FlavourLedger,
+    LicenceLedger,
     RequestLedger,
     SealLedger,
     SecretLedger,

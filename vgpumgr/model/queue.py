@@ -128,6 +128,7 @@ class WaitReason(StrEnum):
     """Why a VM waits; stable words."""
 
     QUOTA = "quota"
+    LICENCE = "licence"
     AFTER = "after"
     TOGETHER = "together"
     ROOM = "room"

@@ -11,6 +11,7 @@ from vgpumgr.model.allocation import Allocation, AllocationState
 from vgpumgr.model.errors import QuotaExceeded
 from vgpumgr.model.formats import exact_size, format_mib
 from vgpumgr.model.gpu import GpuRecord
+from vgpumgr.model.licence import seats_of
 from vgpumgr.model.vm import VmRecord, VmState
 
 
@@ -19,7 +20,8 @@ class Amount:
     """What VMs hold of what quotas limit.
 
     ``gpus`` are GPU parts, a vGPU and a whole GPU alike; ``gpu_memory_mib`` what those parts have;
-    ``profiles`` how many parts of each profile.
+    ``profiles`` how many parts of each profile; ``seats`` how many licences of each edition their
+    guests take.
     """
 
     gpu_memory_mib: int = 0
@@ -27,6 +29,7 @@ class Amount:
     vcpus: int = 0
     vms: int = 0
     profiles: Mapping[str, int] = field(default_factory=dict)
+    seats: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: Amount) -> Amount:
         return self._with(other, 1)
@@ -35,17 +38,19 @@ class Amount:
         return self._with(other, -1)
 
     def _with(self, other: Amount, sign: int) -> Amount:
-        names = {**self.profiles, **other.profiles}
-        profiles = {
-            name: self.profiles.get(name, 0) + sign * other.profiles.get(name, 0) for name in names
-        }
         return Amount(
             gpu_memory_mib=self.gpu_memory_mib + sign * other.gpu_memory_mib,
             gpus=self.gpus + sign * other.gpus,
             vcpus=self.vcpus + sign * other.vcpus,
             vms=self.vms + sign * other.vms,
-            profiles={name: count for name, count in profiles.items() if count},
+            profiles=_sums(self.profiles, other.profiles, sign),
+            seats=_sums(self.seats, other.seats, sign),
         )
+
+
+def _sums(one: Mapping[str, int], other: Mapping[str, int], sign: int) -> dict[str, int]:
+    sums = {name: one.get(name, 0) + sign * other.get(name, 0) for name in {**one, **other}}
+    return {name: count for name, count in sums.items() if count}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +137,7 @@ def _held(vm: VmRecord, parts: Sequence[Allocation], boards: dict[str, GpuRecord
         vcpus=vm.spec.vcpus,
         vms=1,
         profiles=Counter(each.profile for each in parts),
+        seats=seats_of(each.profile for each in parts),
     )
 
 

@@ -17,6 +17,7 @@ __all__ = (
     "history_sql",
     "hosts_sql",
     "images_sql",
+    "licences_sql",
     "logoff_moves_sql",
     "looks_sql",
     "observations_sql",
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import gpus as gpus_sql
     from vgpumgr.store.ledger import hosts as hosts_sql
     from vgpumgr.store.ledger import images as images_sql
+    from vgpumgr.store.ledger import licences as licences_sql
     from vgpumgr.store.ledger import logoff_moves as logoff_moves_sql
     from vgpumgr.store.ledger import look_schedule as looks_sql
     from vgpumgr.store.ledger import observations as observations_sql
@@ -95,6 +97,7 @@ else:
     gpus_sql = LateModule("vgpumgr.store.ledger.gpus")
     hosts_sql = LateModule("vgpumgr.store.ledger.hosts")
     images_sql = LateModule("vgpumgr.store.ledger.images")
+    licences_sql = LateModule("vgpumgr.store.ledger.licences")
     logoff_moves_sql = LateModule("vgpumgr.store.ledger.logoff_moves")
     looks_sql = LateModule("vgpumgr.store.ledger.look_schedule")
     observations_sql = LateModule("vgpumgr.store.ledger.observations")

@@ -37,6 +37,7 @@ from vgpumgr.store.ledger_modules import (
     history_sql,
     hosts_sql,
     images_sql,
+    licences_sql,
     logoff_moves_sql,
     looks_sql,
     observations_sql,
@@ -266,6 +267,9 @@ class SqlLedger(LeaseHolder):
     forget_tokens = writes(purges.forget_tokens)
 
     # Webhooks
+    licences = reads(licences_sql.list_licences)
+    set_licence = changes(licences_sql.set_licence)
+    delete_licence = changes(licences_sql.delete_licence)
     webhooks = reads(webhooks_sql.list_webhooks)
     add_webhook = changes(webhooks_sql.add_webhook)
     remove_webhook = changes(webhooks_sql.remove_webhook)

@@ -196,6 +196,15 @@ CONTRACT = (
         ("rack", "sensor"),
         "",
     ),
+    ContractRow(
+        59,
+        (
+            Family("vgpumgr_licence_seats", GAUGE, "Licence seats that are declared."),
+            Family("vgpumgr_licence_seats_used", GAUGE, "Licence seats that VMs take."),
+        ),
+        ("edition",),
+        "ledger",
+    ),
 )
 # Of the sampler itself, beside the contract.
 OWN_FAMILIES = (

@@ -9,6 +9,7 @@ from vgpumgr.helper.series_text import label_text
 from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.desktop import DesktopRecord, DesktopState, PoolRecord
 from vgpumgr.model.host_sample import HostSample
+from vgpumgr.model.licence import Edition, Licence
 from vgpumgr.model.vm import VmRecord
 from vgpumgr.telemetry.exposition import Exposition
 from vgpumgr.telemetry.fleet_frame import GpuFrame, HostFrame
@@ -99,6 +100,16 @@ def add_allocations(out: Exposition, counts: Iterable[tuple[str, int]]) -> None:
     """Their series."""
     for labels, count in counts:
         out.add("vgpumgr_allocations", labels, count)
+
+
+def add_licences(out: Exposition, licences: Iterable[Licence], used: Mapping[str, int]) -> None:
+    """Seats that are declared, and seats that VMs take."""
+    seats = {each.edition: each.seats for each in licences}
+    for edition in Edition:
+        labels = label_text({"edition": edition.value})
+        if edition in seats:
+            out.add("vgpumgr_licence_seats", labels, seats[edition])
+        out.add("vgpumgr_licence_seats_used", labels, used.get(edition, 0))
 
 
 def fraction_of(gpu: GpuFrame, held: Allocation) -> float:

@@ -5,15 +5,17 @@ it becomes the text that Prometheus reads.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView, read_view
 from vgpumgr.engine.operations.engine_context import EngineContext
+from vgpumgr.engine.planning.licence_limits import seats_used
 from vgpumgr.model.desktop import DesktopRecord, PoolRecord
 from vgpumgr.model.gpu_figures import Figures
 from vgpumgr.model.host_sample import FleetSample, HostSample
+from vgpumgr.model.licence import Licence
 from vgpumgr.model.load_scale import VmLoad
 from vgpumgr.model.pool import PoolSpec
 from vgpumgr.model.ports import HostExecutor
@@ -22,6 +24,7 @@ from vgpumgr.telemetry.current_figures import CurrentGpu, current_gpus
 from vgpumgr.telemetry.exposition import Exposition
 from vgpumgr.telemetry.figure_sampler import FigureSampler
 from vgpumgr.telemetry.fleet_frame import HostFrame, frames
+from vgpumgr.telemetry.licence_watch import LicenceNotice, LicenceWatch
 from vgpumgr.telemetry.measured_series import MeasuredSeries
 from vgpumgr.telemetry.room_gauges import RoomGauges
 from vgpumgr.telemetry.running_totals import HeldShares, RunningTotals, held_shares
@@ -111,15 +114,20 @@ class Readings:
     held: HeldShares
     loads: bool
     allocations: Sequence[tuple[str, int]]
+    licences: tuple[Licence, ...]
+    seats: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundResult:
-    """``text`` is the exposition, ``series`` how many it has."""
+    """``text`` is the exposition, ``series`` how many it has; ``notices`` are what is new of
+    licences.
+    """
 
     sample: FleetSample
     text: str
     series: int
+    notices: tuple[LicenceNotice, ...] = ()
 
 
 class TelemetryRound:
@@ -134,6 +142,7 @@ class TelemetryRound:
         self._rooms = RoomGauges(context, context.clock.monotonic)
         self._measured = MeasuredSeries(details=options.details)
         self._totals = RunningTotals()
+        self._licences = LicenceWatch()
         self._known: Readings | None = None
         self._since: float | None = None
 
@@ -153,7 +162,16 @@ class TelemetryRound:
         took_s = round(time.monotonic() - began, 4)
         out.add("vgpumgr_telemetry_sample_duration_seconds", "", took_s)
         out.add("vgpumgr_telemetry_series", "", out.series + 1)
-        return RoundResult(sample=sample, text=out.text(), series=out.series)
+        return RoundResult(
+            sample=sample,
+            text=out.text(),
+            series=out.series,
+            notices=tuple(self._licence_notices(known, sample)),
+        )
+
+    def _licence_notices(self, known: Readings, sample: FleetSample) -> Iterator[LicenceNotice]:
+        yield from self._licences.guests(current_gpus(known.hosts, sample), sample.at)
+        yield from self._licences.seats(known.licences, known.seats)
 
     def written(self, samples: Mapping[str, HostSample], now: float) -> Exposition:
         """All series of these samples, at ``now`` (Unix seconds)."""
@@ -164,6 +182,7 @@ class TelemetryRound:
         ledger_gauges.add_racks(out, known.hosts, samples)
         ledger_gauges.add_pools(out, known.pools, known.desktops)
         ledger_gauges.add_allocations(out, known.allocations)
+        ledger_gauges.add_licences(out, known.licences, known.seats)
         self._rooms.add(out, known.hosts, known.version)
         self._count(known, now)
         self._totals.add(out)
@@ -185,6 +204,8 @@ class TelemetryRound:
                 hosts=hosts,
                 loads=is_scaled(view) or any(asks_for_loads(each.spec) for each in pools),
                 held=held_shares(hosts, {vm.id: vm for vm in view.vms}, rows, names),
+                licences=tuple(view.licences),
+                seats=seats_used(view),
                 allocations=ledger_gauges.allocation_counts(view.allocations, view.vms),
             )
         return self._known

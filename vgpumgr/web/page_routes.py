@@ -45,6 +45,7 @@ MENU = (
     MenuEntry("Bookings", "/bookings", "booking.list"),
     MenuEntry("Queue", "/queue", "queue.list"),
     MenuEntry("Quotas", "/quotas", "quota.list"),
+    MenuEntry("Licences", "/licences", "licence.list"),
     MenuEntry("Capacity", "/capacity", "capacity.list"),
     MenuEntry("Use", "/use", "use.show"),
     MenuEntry("Layouts", "/layouts", "layout.show"),

@@ -355,6 +355,11 @@ def row_56(read: Read) -> None:
     assert not read.of("rack_power_budget_watts"), "no budget is set anywhere yet"
 
 
+def row_59(read: Read) -> None:
+    assert read.values("licence_seats", "edition") == {"vws": 40}
+    assert read.values("licence_seats_used", "edition")["vws"] >= 2
+
+
 def row_57(read: Read) -> None:
     [found] = read.of("host_driver_info", host=MIG)
     assert found.labels.items() >= {"driver": "580.105.06", "branch": "R580"}.items()
@@ -381,7 +386,7 @@ def test_row(number: int, read: Read) -> None:
 
 
 def test_every_row_has_its_test_and_its_number() -> None:
-    assert [row.number for row in CONTRACT] == [*range(1, 59)]
+    assert [row.number for row in CONTRACT] == [*range(1, 60)]
     assert checks().keys() | WITHOUT_SOURCE == {row.number for row in CONTRACT}
     assert {row.number for row in CONTRACT if not row.source} == WITHOUT_SOURCE
 

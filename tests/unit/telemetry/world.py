@@ -13,6 +13,7 @@ from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.pools import desktop_assignment, pool_cycle
 from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.model.layout import GpuLayout, InstanceGoal, LayoutRule, LayoutSpec
+from vgpumgr.model.licence import Edition, Licence
 from vgpumgr.model.pool import Entitlement, PoolKind
 from vgpumgr.model.vm import Terms
 from vgpumgr.telemetry.telemetry_round import TelemetryOptions, TelemetryRound
@@ -80,6 +81,7 @@ class Fleet:
         for name, rack in (("vdi", "r1"), ("vf", "r1"), ("mig", "r2")):
             record = world.ledger.host(name)
             world.ledger.update_host(replace(record, labels={"rack": rack}))
+        world.ledger.set_licence(Licence(edition=Edition.VWS, seats=40))
         world.engine.refresh()
         layout(world, "vf", GpuLayout(vfs=32))
         instances = (InstanceGoal(profile="3g.40gb"), InstanceGoal(profile="3g.40gb"))

@@ -55,7 +55,8 @@ def _lasts(item: Item) -> str:
 def _fits(item: Item) -> str:
     """``0 more; 48 with layout vfs: max``."""
     after = f"; {item['fits_after']} with layout {item['layout']}" if item["fits_after"] else ""
-    return f"{item['fits']} more{after}"
+    seats = " (licence seats)" if item["seats_left"] == item["fits"] else ""
+    return f"{item['fits']} more{seats}{after}"
 
 
 COLUMNS = (
@@ -65,6 +66,7 @@ COLUMNS = (
     Column("IN USE", "in_use"),
     Column("FITS", _fits),
     Column("LASTS", _lasts),
+    Column("LICENCE", "edition", wide=True),
     Column("CATALOGUE", lambda item: "verified" if item["verified"] else "unverified", wide=True),
 )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vgpumgr.cli.output import table
 from vgpumgr.cli.views.ages import age
-from vgpumgr.model.formats import counted
+from vgpumgr.model.formats import counted, spanned
 
 if TYPE_CHECKING:
     from vgpumgr.endpoints.figure_items import GpuNow, PartNow, TopGpu, TopPart
@@ -75,7 +75,9 @@ def pool_now_text(now: PoolNow | None) -> str:
     memory = memory_text(now["memory_used_bytes"], now["memory_total_bytes"])
     share = share_text(now["utilization"])
     busy = f"{share} of a GPU each, most {now['busiest']}" if share else "shares are not told"
-    return f"{counted(now['measured'], 'desktop')} measured: {busy}; {memory} in use"
+    found = f"{counted(now['measured'], 'desktop')} measured: {busy}; {memory} in use"
+    unlicensed = now["unlicensed"]
+    return f"{found}; not licensed: {spanned(unlicensed)}" if unlicensed else found
 
 
 def power_text(now: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ from vgpumgr.engine.desktops.booked_capacity import BOOKED
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.planning.automatic_layouts import marked, with_layouts_of
+from vgpumgr.engine.planning.licence_limits import LICENCE, seats_raise_command
 from vgpumgr.engine.planning.placement_limits import RESERVE
 from vgpumgr.engine.planning.vm_admission import QUOTA, quota_raise_command
 from vgpumgr.engine.whatif.alternatives import FleetChanges
@@ -27,8 +28,8 @@ _BOOKINGS = "vgpumgr booking list"
 # Of a bulk order, so many different refused requests get what would help: it takes a while.
 _MOST_DIFFERENT = 3
 # A VM that waits for one of these starts no sooner where there is more room.
-_WITHHELD = frozenset({QUOTA, BOOKED, RESERVE})
-_NOT_ROOM = frozenset({WaitReason.AFTER, WaitReason.NEVER, WaitReason.QUOTA})
+_WITHHELD = frozenset({QUOTA, LICENCE, BOOKED, RESERVE})
+_NOT_ROOM = frozenset({WaitReason.AFTER, WaitReason.NEVER, WaitReason.QUOTA, WaitReason.LICENCE})
 
 
 def plan_explanations(
@@ -156,10 +157,15 @@ def _withheld(refused: NotPlaced) -> bool:
 
 
 def _allowing(refused: NotPlaced) -> tuple[Change, ...]:
-    """What lets a VM use the free capacity: a higher quota, a smaller reserve, no booking."""
+    """What lets a VM use the free capacity: a higher quota, a licence seat, a smaller reserve, no
+    booking.
+    """
     if refused.reasons[0].code == QUOTA:
         text = f"with a larger quota for tenant {refused.request.tenant}"
         return (Change(kind="quota", text=text, host="", next=quota_raise_command(refused)),)
+    if refused.reasons[0].code == LICENCE:
+        text = "with more licence seats"
+        return (Change(kind="licence", text=text, host="", next=seats_raise_command(refused)),)
     if refused.reasons[0].code == RESERVE:
         text = "with one more host, or a smaller reserve"
         return (Change(kind="reserve", text=text, host="", next="vgpumgr simulate --fail-each"),)

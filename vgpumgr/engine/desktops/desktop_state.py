@@ -4,7 +4,8 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,6 +13,7 @@ from vgpumgr.engine.desktops.pool_size import serving_pool
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.planning.disk_images import resolved
+from vgpumgr.engine.planning.licence_limits import seats_used
 from vgpumgr.model.desktop import (
     Booking,
     Desktop,
@@ -53,6 +55,8 @@ class FreeCapacity:
         self._placer = Placer(build_fleet(view), PlacementPolicy.BREADTH_FIRST)
         self._limits = {each.tenant: each for each in view.quotas}
         self._held = held_by_tenants(view.vms, view.allocations, view.gpus) if self._limits else {}
+        self._licences = tuple(view.licences)
+        self._seats = seats_used(view) if self._licences else Counter[str]()
 
     def promise(self, wanted: Iterable[VmSpec]) -> None:
         """These are to be made, where they fit."""
@@ -61,23 +65,34 @@ class FreeCapacity:
             if isinstance(placed, Placed):
                 self._placer.commit(placed)
                 self._held[each.tenant] = self._has(each.tenant) + amount_of(placed)
+                self._seats.update(amount_of(placed).seats)
 
     def startable(self, wanted: VmSpec, most: int) -> int:
-        """How many like this one fit beside all that, and under the tenant's quota."""
+        """How many like this one fit on top of that and under the tenant's quota, with a licence
+        seat each.
+        """
         found = startable(self._placer, wanted, most)
         return min(found, self._allowed(wanted, found)) if found else 0
 
     def _allowed(self, wanted: VmSpec, most: int) -> int:
         limit = self._limits.get(wanted.tenant)
+        if limit is None and not self._licences:
+            return most
         placed = self._placer.decide(wanted, explain=False)
-        if limit is None or not isinstance(placed, Placed):
+        if not isinstance(placed, Placed):
             return most
         one, held = amount_of(placed), self._has(wanted.tenant)
-        for count in range(most):
-            if limit.exceeded_by(held, one):
+        most = min([most, *self._seats_left(one)])
+        for count in range(most if limit is not None else 0):
+            if limit is not None and limit.exceeded_by(held, one):
                 return count
             held += one
         return most
+
+    def _seats_left(self, one: Amount) -> Iterator[int]:
+        for each in self._licences:
+            if asked := one.seats.get(each.edition):
+                yield max(0, each.seats - self._seats[each.edition]) // asked
 
     def _has(self, tenant: str) -> Amount:
         return self._held.get(tenant, Amount())

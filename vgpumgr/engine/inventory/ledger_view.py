@@ -18,6 +18,7 @@ from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.image import ImageRecord
 from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.ledger import Ledger
+from vgpumgr.model.licence import Licence
 from vgpumgr.model.operation import TaskRecord
 from vgpumgr.model.queue import QueueEntry
 from vgpumgr.model.quota import Quota
@@ -56,11 +57,11 @@ class LedgerView:
     """Hosts with their last observation, GPUs, VMs, and the allocations that hold units.
 
     ``cut`` are the tasks of layouts that were not reached: what was to be done, and how far it got.
-    ``quotas`` are the tenants', ``queue`` is what waits or runs on terms, ``images`` are disk
-    images with their copies, ``refusals`` are what GPUs and hosts refused and no success has
-    closed; a view of one host has none of them: nothing is placed by it. ``absent`` are bare image
-    volumes that were looked for and are not there: host, storage pool, volume. ``reserve`` is what
-    placement keeps for lost hosts.
+    ``quotas`` are the tenants', ``licences`` the seats that are declared, ``queue`` is what waits
+    or runs on terms, ``images`` are disk images with their copies, ``refusals`` are what GPUs and
+    hosts refused and no success has closed; a view of one host has none of them: nothing is placed
+    by it. ``absent`` are bare image volumes that were looked for and are not there: host, storage
+    pool, volume. ``reserve`` is what placement keeps for lost hosts.
     """
 
     fleet: str
@@ -71,6 +72,7 @@ class LedgerView:
     layouts: tuple[LayoutRecord, ...] = ()
     cut: tuple[TaskRecord, ...] = ()
     quotas: Sequence[Quota] = ()
+    licences: Sequence[Licence] = ()
     queue: Sequence[QueueEntry] = ()
     images: Sequence[ImageRecord] = ()
     refusals: Sequence[Refusal] = ()
@@ -110,7 +112,9 @@ def read_host_view(ledger: Ledger, name: str) -> LedgerView:
 
 
 def read_view(ledger: Ledger) -> LedgerView:
-    """The reading of the whole ledger; quotas, queue, images and refusals when first asked for."""
+    """The reading of the whole ledger; quotas, licences, queue, images and refusals when first
+    asked for.
+    """
     layouts = ledger.layouts()
     return LedgerView(
         fleet=ledger.fleet_id(),
@@ -121,6 +125,7 @@ def read_view(ledger: Ledger) -> LedgerView:
         layouts=layouts,
         cut=_cut(ledger, layouts),
         quotas=LateRows(ledger.quotas),
+        licences=LateRows(ledger.licences),
         queue=LateRows(ledger.queue),
         images=LateRows(ledger.images),
         refusals=LateRows(ledger.refusals),

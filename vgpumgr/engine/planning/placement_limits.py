@@ -1,4 +1,5 @@
-"""What a placement that would fit may still not have: more than a quota, or the failover reserve.
+"""What a placement that would fit may still not have: more than a quota, a licence seat, or the
+failover reserve.
 Pure.
 """
 
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.planning.automatic_layouts import with_layouts_of
 from vgpumgr.engine.planning.failover_check import FailoverCheck
+from vgpumgr.engine.planning.licence_limits import within_seats
 from vgpumgr.engine.planning.vm_admission import within_quotas
 from vgpumgr.model.failover import HostLoss
 from vgpumgr.model.formats import counted, spanned
@@ -18,8 +20,10 @@ RESERVE = "reserve"
 
 
 def within_limits(view: LedgerView, decisions: Sequence[Decision]) -> list[Decision]:
-    """The decisions, in their order; a placement that a quota or the reserve forbids is refused."""
-    return _within_reserve(view, within_quotas(view, decisions))
+    """The decisions, in their order; a placement that a quota, the licence seats or
+    the reserve forbid is refused.
+    """
+    return _within_reserve(view, within_seats(view, within_quotas(view, decisions)))
 
 
 def _within_reserve(view: LedgerView, decisions: list[Decision]) -> list[Decision]:

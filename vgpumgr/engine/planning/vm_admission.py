@@ -9,6 +9,7 @@ from math import inf
 from vgpumgr.engine.inventory.fleet_without import fleet_without
 from vgpumgr.engine.inventory.host_supply import NOT_REACHED, NOT_READ
 from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.planning.licence_limits import without_seat
 from vgpumgr.model.apply_plan import QueuedVm
 from vgpumgr.model.errors import (
     Conflict,
@@ -312,12 +313,13 @@ def _excess(reason: Reason) -> Excess:
 def no_placement(
     unplaced: Sequence[NotPlaced], most: int = 8, *, helps: Sequence[Change] = ()
 ) -> VgpumgrError:
-    """One reason per rule and kind of GPU; unreachable hosts alone make it exit 6. Where a quota
-    alone keeps one of them out, that is the reason: the rest may fit once it is raised.
+    """One reason per rule and kind of GPU; unreachable hosts alone make it exit 6. Where a quota or
+    the licence seats alone keep one of them out, that is the reason: the rest may fit once there
+    are more.
     ``helps`` are changes that make the first one fit.
     """
-    if quota := beyond_quota(unplaced):
-        return quota
+    if withheld := beyond_quota(unplaced) or without_seat(unplaced):
+        return withheld
     first = unplaced[0]
     groups = _nearest_groups(first.reasons)
     texts = [_text(group) for group in groups[:most]]

@@ -154,6 +154,7 @@ def decide(
         ended=ended,
         held=held_by_tenants(rest.vms, rest.allocations, rest.gpus),
         reservations=kept,
+        licences=view.licences,
     )
 
 

@@ -9,6 +9,7 @@ from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.expected_requests import PlaceFunction
 from vgpumgr.engine.planning.failover_check import FailoverCheck
+from vgpumgr.engine.planning.licence_limits import within_seats
 from vgpumgr.engine.planning.placement_limits import makes_none
 from vgpumgr.engine.planning.vm_admission import within_quotas
 from vgpumgr.engine.whatif.hypothetical_hosts import AddedHosts, HostOption, view_without_vms
@@ -107,7 +108,7 @@ def _losses(
 def _decide(view: LedgerView, wanted: Sequence[VmSpec], place: PlaceFunction) -> list[Decision]:
     """By room alone: copies of disk images are taken to be wherever they are needed."""
     view = replace(view, images=())
-    return within_quotas(view, place(build_fleet(view), wanted))
+    return within_seats(view, within_quotas(view, place(build_fleet(view), wanted)))
 
 
 def _best(

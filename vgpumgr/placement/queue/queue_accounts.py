@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from vgpumgr.model.licence import Licence
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.queue import QueueRules, RunningVm
 from vgpumgr.model.quota import Amount, Quota
@@ -130,11 +131,12 @@ class QueueAccounts:
         quotas: Sequence[Quota],
         held: Mapping[str, Amount],
         rules: QueueRules,
+        licences: Sequence[Licence] = (),
     ) -> None:
         self.placer = placer
         self.scratch = ScratchFleet(placer.fleet)
         self.fleet_shares = FleetShares(placer.fleet)
-        self.tenants = TenantShares(quotas, held, self.fleet_shares)
+        self.tenants = TenantShares(quotas, held, self.fleet_shares, licences)
         self.job_classes = JobClasses(rules, self.fleet_shares)
         self.spot: dict[str, RunningVm] = {}
 

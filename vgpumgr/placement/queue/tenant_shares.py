@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from vgpumgr.model.licence import Licence, SeatShortage, seats_of, shortages
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.queue import QueueRules
 from vgpumgr.model.quota import Amount, Excess, Quota
@@ -22,6 +23,7 @@ def amount_of(placed: Placed) -> Amount:
         vcpus=placed.request.vcpus,
         vms=1,
         profiles=dict(profiles),
+        seats=seats_of(profiles),
     )
 
 
@@ -52,6 +54,7 @@ class FleetShares:
                 vcpus=demand.vcpus,
                 vms=1,
                 profiles={k.profile: k.count for k in demand.kinds if k.profile},
+                seats=seats_of(k.profile for k in demand.kinds if k.profile),
             )
         return known
 
@@ -79,11 +82,18 @@ _NOTHING = Amount()
 
 
 class TenantShares:
-    """The quotas of tenants and what counts against them; without a quota there are no limits."""
+    """The quotas of tenants, the licence seats of all, and what counts against them; without a
+    quota, and of editions that are not declared, there are no limits.
+    """
 
     def __init__(
-        self, quotas: Sequence[Quota], held: Mapping[str, Amount], fleet_shares: FleetShares
+        self,
+        quotas: Sequence[Quota],
+        held: Mapping[str, Amount],
+        fleet_shares: FleetShares,
+        licences: Sequence[Licence] = (),
     ) -> None:
+        self._licences = tuple(licences)
         self._quotas = {quota.tenant: quota for quota in quotas}
         self._held = dict(held)
         self._fleet_shares = fleet_shares
@@ -104,6 +114,15 @@ class TenantShares:
         """The limits that it would exceed with so much more."""
         quota = self._quotas.get(tenant)
         return quota.exceeded_by(self.held(tenant), asked) if quota else ()
+
+    def shortages(self, asked: Amount) -> tuple[SeatShortage, ...]:
+        """The editions of which too few seats would be left."""
+        if not self._licences or not asked.seats:
+            return ()
+        used = Counter[str]()
+        for each in self._held.values():
+            used.update(each.seats)
+        return tuple(shortages(self._licences, used, asked.seats))
 
     def beyond(self, tenant: str, asked: Amount) -> tuple[Excess, ...]:
         """The limits that this alone exceeds, though the tenant held nothing."""

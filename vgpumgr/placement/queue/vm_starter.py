@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vgpumgr.model.formats import span_words
+from vgpumgr.model.licence import shortage_text
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.queue import QueueRules, QueueStart, RunningVm, WaitingVm, WaitReason
-from vgpumgr.model.quota import Excess, excess_text
+from vgpumgr.model.quota import Amount, Excess, excess_text
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.placement.queue.backfill import BackfillReservations
 from vgpumgr.placement.queue.queue_accounts import (
@@ -67,7 +68,7 @@ class VmStarter:
         least = self._accounts.fleet_shares.least(self._accounts.scratch.demand(each.vm))
         excess = self._accounts.tenants.excess(each.vm.tenant, least)
         if not excess:
-            return None
+            return self._seat_refusal(least)
         never = self._accounts.tenants.beyond(each.vm.tenant, least)
         return StartRefusal(
             WaitReason.NEVER if never else WaitReason.QUOTA, _quota_text(never or excess)
@@ -145,6 +146,8 @@ class VmStarter:
         excess = self._accounts.tenants.excess(each.vm.tenant, amount_of(placed))
         if excess:
             return StartRefusal(WaitReason.QUOTA, _quota_text(excess))
+        if refused := self._seat_refusal(amount_of(placed)):
+            return refused
         if each.terms.spot:
             return None
         tenant = encroached_tenant(self._accounts, placed)
@@ -152,6 +155,11 @@ class VmStarter:
             return None
         text = f"its capacity is reserved for tenant {tenant}; only spot VMs may use it"
         return StartRefusal(WaitReason.HELD_FOR_OTHERS, text, {"tenant": tenant})
+
+    def _seat_refusal(self, asked: Amount) -> StartRefusal | None:
+        found = self._accounts.tenants.shortages(asked)
+        text = "; ".join(map(shortage_text, found))
+        return StartRefusal(WaitReason.LICENCE, text) if found else None
 
     def _job_class_refusal(self, each: WaitingVm) -> StartRefusal | None:
         least = self._accounts.fleet_shares.least(self._accounts.scratch.demand(each.vm))

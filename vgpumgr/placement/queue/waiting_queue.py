@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
 from vgpumgr.model.formats import span_words
+from vgpumgr.model.licence import Licence
 from vgpumgr.model.queue import (
     QueueDecision,
     QueueEvent,
@@ -38,9 +39,10 @@ class WaitingQueue:
         rules: QueueRules | None = None,
         held: Mapping[str, Amount] | None = None,
         ended: Collection[str] = (),
+        licences: Sequence[Licence] = (),
     ) -> None:
         rules = rules or QueueRules()
-        self.accounts = QueueAccounts(placer, quotas, held or {}, rules)
+        self.accounts = QueueAccounts(placer, quotas, held or {}, rules, licences)
         self.line = WaitingLine(rules)
         self.backfill = BackfillReservations(self.accounts.scratch, rules.heads)
         self.refusals: dict[str, StartRefusal] = {}
@@ -274,6 +276,7 @@ def turn(
     ended: Collection[str] = (),
     held: Mapping[str, Amount] | None = None,
     reservations: Sequence[RoomReservation] = (),
+    licences: Sequence[Licence] = (),
 ) -> QueueDecision:
     """Decide which VMs start now, and why every other one waits.
 
@@ -282,10 +285,11 @@ def turn(
     among ``waiting`` and ``running``. ``ended`` names VMs that have ended: a VM that is neither
     there nor waiting nor running is not known to have ended, and VMs with it in ``after`` wait.
     ``held`` is what tenants hold beside ``running`` (VMs that no turn may stop or wait for), by
-    tenant. ``reservations`` are those of the turn before, so that a host once chosen stays; without
-    them they are computed again. The same input gives the same turn.
+    tenant. ``licences`` are the seats that are declared. ``reservations`` are those of the turn
+    before, so that a host once chosen stays; without them they are computed again. The same input
+    gives the same turn.
     """
-    queue = WaitingQueue(placer, quotas, rules=rules, held=held, ended=ended)
+    queue = WaitingQueue(placer, quotas, rules=rules, held=held, ended=ended, licences=licences)
     for runner in running:
         queue.run(runner)
     for waiter in sorted(waiting, key=lambda each: (each.since, each.vm.name)):

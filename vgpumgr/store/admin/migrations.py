@@ -276,6 +276,14 @@ def _price_books(connection: Connection) -> None:
     )
 
 
+def _licences(connection: Connection) -> None:
+    """Version 26: the seats of licences' editions."""
+    connection.exec_driver_sql(
+        "CREATE TABLE licence (edition TEXT NOT NULL PRIMARY KEY, "
+        "seats INTEGER NOT NULL, generation INTEGER NOT NULL)"
+    )
+
+
 # Version a step starts from → the step, in words that both databases know. A step once shipped
 # never changes, whatever becomes of the tables later.
 STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
@@ -304,6 +312,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         22: flavour_table,
         23: _price_books,
         24: backup_tables,
+        25: _licences,
     }
 )
 

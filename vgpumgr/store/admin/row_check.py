@@ -24,6 +24,7 @@ from vgpumgr.store.ledger.flavours import flavour_of
 from vgpumgr.store.ledger.gpus import EVERY_GPU, gpu_of, layout_of
 from vgpumgr.store.ledger.hosts import READ, from_row
 from vgpumgr.store.ledger.images import copy_of, image_of
+from vgpumgr.store.ledger.licences import licence_of
 from vgpumgr.store.ledger.logoff_moves import move_of
 from vgpumgr.store.ledger.operations import operation_of, step_of, task_of
 from vgpumgr.store.ledger.pools import ask_of, booking_of, desktop_of, pool_of, session_of
@@ -52,6 +53,7 @@ from vgpumgr.store.schema import (
     image,
     image_copy,
     layout,
+    licence,
     login_session,
     logoff_move,
     meta,
@@ -113,6 +115,7 @@ DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
     price_book: book_of,
     queue: entry_of,
     quota: quota_of,
+    licence: licence_of,
     refusal: lambda row: refusal_of(row, 0.0),
     request: request_of,
     secret: secret_of,

@@ -1,7 +1,7 @@
 """Reservations in the ledger: the start of an operation, with the units it takes.
 
 The database is the referee: whatever the caller planned, a unit that has an owner cannot be
-inserted again, and what takes more stays within the quotas of its tenant.
+inserted again, and what takes more stays within the quotas of its tenant and the licence seats.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from vgpumgr.store.ledger.epoch import refuse_frozen
 from vgpumgr.store.ledger.gpus import replace_layouts
 from vgpumgr.store.ledger.hosts import begin_membership
 from vgpumgr.store.ledger.images import begin_images
+from vgpumgr.store.ledger.licences import within_seats
 from vgpumgr.store.ledger.operations import operation_row, step_row, task_row
 from vgpumgr.store.ledger.pools import take_all
 from vgpumgr.store.ledger.queue import enter_queue, move_entries
@@ -65,7 +66,7 @@ Row = dict[str, Any]
 
 def reserve(connection: Connection, stamp: Stamp, start: Reservation) -> None:
     """Write everything, or raise: StaleGeneration (plan again), Conflict (a name is taken),
-    QuotaExceeded, or Frozen.
+    QuotaExceeded, NoSeatLeft, or Frozen.
     """
     refuse_frozen(connection, start)
     _raise_generations(connection, _GPUS, start.gpu_generations)
@@ -73,7 +74,7 @@ def reserve(connection: Connection, stamp: Stamp, start: Reservation) -> None:
     if start.allocations:
         check_slots(connection, start.allocations)
     vms = [vm_row(each) for each in start.vms]
-    with within_quotas(connection, start):
+    with within_quotas(connection, start), within_seats(connection, start):
         _insert_vms(connection, vms)
         changes = change_vms(connection, start.changed_vms)
         insert_allocations(connection, start.allocations, start.sharing)

@@ -19,6 +19,7 @@ from vgpumgr.store.schema.vm_tables import (
     booking,
     desktop,
     flavour,
+    licence,
     logoff_move,
     pool,
     pool_ask,
@@ -33,7 +34,7 @@ from vgpumgr.store.schema.vm_tables import (
     vm_backup,
 )
 
-SCHEMA_VERSION = 25
+SCHEMA_VERSION = 26
 
 __all__ = [
     "MEMORY",
@@ -53,6 +54,7 @@ __all__ = [
     "image",
     "image_copy",
     "layout",
+    "licence",
     "login_session",
     "logoff_move",
     "meta",

@@ -166,6 +166,15 @@ quota = Table(
     integer("generation"),
 )
 
+# The seats of an edition; the generation is raised by who takes more.
+licence = Table(
+    "licence",
+    metadata,
+    Column("edition", Text, primary_key=True),
+    integer("seats"),
+    integer("generation"),
+)
+
 # What an hour of a GPU costs, from a time on until the next row's.
 price_book = Table(
     "price_book",

@@ -1,4 +1,4 @@
-"""Pages of what waits and what is reserved: the queue, bookings, quotas."""
+"""Pages of what waits and what is reserved: the queue, bookings, quotas, licences."""
 
 from __future__ import annotations
 
@@ -42,6 +42,21 @@ _BOOKINGS = Listing(
     (RowAction("booking.delete", "Delete", {"name": "name"}),),
     (NewThing("booking.create", "New booking"),),
     hint="group, profile, pool",
+)
+_LICENCES = Listing(
+    (
+        Column("Edition", "name"),
+        Column("Product", "product"),
+        Column("Series", "series"),
+        Column("Seats", "seats", "number"),
+        Column("Used", "used", "number"),
+        Column("Left", "left", "number"),
+    ),
+    (
+        RowAction("licence.set", "Declare seats", {"edition": "name", "seats": "seats"}),
+        RowAction("licence.delete", "Count no more", {"edition": "name"}),
+    ),
+    hint="edition, product",
 )
 _AMOUNTS = (
     ("gpu_memory_mib", "GPU memory"),
@@ -144,6 +159,7 @@ PAGES = (
         asked=lambda place: {"past": True} if place.get("past") else {},
         template="bookings.html",
     ),
+    list_page("/licences", "Licences", "licence.list", _LICENCES),
     Page(
         path="/quotas",
         title="Quotas",
@@ -204,6 +220,24 @@ QUESTIONS = (
             Choice("weight", "Weight in the queue", "number"),
         ),
         intro="What is left empty stays as it is; none is no limit. What is held already stays.",
+    ),
+    Question(
+        endpoint="licence.set",
+        text=one("Declare the seats", "edition", "of"),
+        button="Declare",
+        back=at("/licences"),
+        choices=(
+            Choice("edition", "Edition", "text", required=True),
+            Choice("seats", "Seats of the licence server", "number", required=True),
+        ),
+        intro="A VM for which no seat is left is refused, or waits. Nothing is stopped.",
+    ),
+    Question(
+        endpoint="licence.delete",
+        text=one("Count no more the seats of", "edition"),
+        button="Count no more",
+        back=at("/licences"),
+        ends_something=True,
     ),
     Question(
         endpoint="quota.delete",

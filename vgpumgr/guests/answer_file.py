@@ -19,7 +19,7 @@ _KEY = "{http://schemas.microsoft.com/WMIConfig/2002/State}keyValue"
 # The letters that set-up may give to CD drives.
 _DRIVES = "DEFGHIJ"
 _DRIVERS = ("viostor", "vioscsi", "NetKVM", "vioserial", "Balloon", "qemufwcfg", "qxldod")
-# A computer name is of NetBIOS: at most so many characters.
+# A computer name is one of NetBIOS, which bounds its length.
 _LONGEST_NAME = 15
 _FIRST_BOOT = (
     "cmd.exe /c for %d in (D E F G H I J) do if exist %d:\\vgpumgr\\first-boot.ps1 "

@@ -1,4 +1,4 @@
-"""The ladder of a GPU that is too hot: its clocks, its limit, no new VMs, its VMs away. Pure."""
+"""A GPU that is too hot, step by step: its clocks, its limit, no new VMs, its VMs away. Pure."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Rung(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heat:
-    """Degrees Celsius at which a GPU goes up a rung each round, and below which, after so many
-    rounds in a row, it comes down by one.
+    """Degrees Celsius at which a GPU goes up a rung each round, and below which it comes down,
+    by one after ``calm_rounds`` in a row.
     """
 
     hot_c: int = 85
@@ -61,7 +61,7 @@ def climb(
 
 
 def held_to(state: HeatState, least_w: int) -> HeldTo | None:
-    """The cap of a rung; None on the ground."""
+    """The cap of a rung; None below the first."""
     if state.rung is Rung.NONE:
         return None
     clock = None

@@ -99,7 +99,7 @@ def old(tmp_path: Path) -> Iterator[Path]:
             raw.execute(f"ALTER TABLE ticket DROP COLUMN {column}")
         raw.execute("ALTER TABLE vm DROP COLUMN snapshots")
         for later in (
-            *("seal", "checkpoint", "secret", "webhook", "flavour", "price_book"),
+            *("seal", "checkpoint", "secret", "webhook", "flavour", "price_book", "licence"),
             *("backup_target", "vm_backup"),
         ):
             raw.execute(f"DROP TABLE {later}")

@@ -281,6 +281,9 @@ READS: dict[str, Read] = {
     "operation": lambda reads, draw: reads.operation(id_(draw)),
     "own_operation": lambda reads, draw: reads.own_operation(id_(draw)),
     "tasks": lambda reads, draw: reads.tasks(id_(draw)),
+    "operation_subjects": lambda reads, draw: reads.operation_subjects(
+        [each.id for each in reads.operations()] + [id_(draw)]
+    ),
     "tasks of all": tasks_of_all,
     "audit": audit,
     "audit_after": lambda reads, draw: reads.audit_after(draw.randrange(40), draw.choice((3, 90))),

@@ -23,6 +23,7 @@ from vgpumgr.model.operation import (
     SHELVE,
     UNSHELVE,
     OperationRecord,
+    OperationSubjects,
     TaskRecord,
     TaskState,
 )
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 class OperationItem(TypedDict):
     """An operation. ``state`` is what it is, by its journal and its worker's life; ``note`` says
     more, ``next`` what to type. One that was interrupted is left to its person ``left_until``.
+    Where several are listed each names its ``subjects``: the first of its ``subject_count`` VMs,
+    or hosts.
     """
 
     name: str
@@ -51,6 +54,8 @@ class OperationItem(TypedDict):
     left_until: Time | None
     note: str
     next: str
+    subjects: NotRequired[list[str]]
+    subject_count: NotRequired[int]
 
 
 class StepItem(TypedDict):
@@ -120,6 +125,9 @@ def operation_item(found: OperationRecord, how: OperationStatus) -> OperationIte
     }
 
 
+_NONE = OperationSubjects()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationFilter:
     """Operations, the newest first: the ``open`` ones, those begun ``since`` (Unix seconds); at
@@ -147,8 +155,16 @@ def list_operations(context: CallContext, asked: OperationFilter) -> Result[Oper
         if asked.since is None or each.started_at >= asked.since
     ]
     shown = found[: asked.limit] if asked.limit else found
-    items = [operation_item(each, _status(context, each)) for each in shown]
+    subjects = reads.operation_subjects([each.id for each in shown])
+    items = [_listed(context, each, subjects.get(each.id, _NONE)) for each in shown]
     return Result(answer={"items": items, "more": len(found) > len(shown)})
+
+
+def _listed(
+    context: CallContext, found: OperationRecord, subjects: OperationSubjects
+) -> OperationItem:
+    plain = operation_item(found, _status(context, found))
+    return {**plain, "subjects": list(subjects.names), "subject_count": subjects.number}
 
 
 def _status(context: CallContext, found: OperationRecord) -> OperationStatus:

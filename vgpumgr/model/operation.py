@@ -135,6 +135,14 @@ class TaskRecord:
         return worked_on(self.verb, self.host, self.peer)
 
 
+@dataclass(frozen=True, slots=True)
+class OperationSubjects:
+    """What an operation works on: the first few VMs or hosts by name, and how many there are."""
+
+    names: tuple[str, ...] = ()
+    number: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationRecord:
     """One operation. ``epoch`` is the store's at its start. Times are Unix seconds.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vgpumgr.model.history import AuditRecord, RequestRecord
     from vgpumgr.model.host import HostRecord
     from vgpumgr.model.image import ImageRecord
-    from vgpumgr.model.operation import OperationRecord, TaskRecord
+    from vgpumgr.model.operation import OperationRecord, OperationSubjects, TaskRecord
     from vgpumgr.model.queue import QueueEntry
     from vgpumgr.model.quota import Quota
     from vgpumgr.model.role_binding import Scope
@@ -115,6 +115,9 @@ class ScopedReads(Protocol):
 
     def own_operation(self, operation_id: str) -> OperationRecord:
         """The same where no VM of others is in it; AccessRefused otherwise."""
+
+    def operation_subjects(self, ids: Sequence[str]) -> Mapping[str, OperationSubjects]:
+        """What operations (their whole ids) work on, without other tenants' VMs."""
 
     def tasks(self, operation_id: str) -> tuple[TaskRecord, ...]:
         """The tasks of one of them (its whole id) with their steps, without those of other

@@ -49,5 +49,5 @@ def to_page(path: str) -> Response:
 
 def error_page(error: VgpumgrError, frame: Mapping[str, Any]) -> Response:
     """What happened, why, and what to do next."""
-    values = {**frame, "title": "It did not work", "problem": error.as_dict()}
+    values = {"trail": "", **frame, "title": "It did not work", "problem": error.as_dict()}
     return html(render("error.html", values), status_of(error.code))

@@ -42,6 +42,8 @@ class Page:
     menu; ``template`` shows the answers of ``reads``, and what ``more`` makes of them. A page that
     is ``live`` is read again when something has changed; one that is a ``part`` is put into
     another one, and has no frame. ``permission`` is needed in addition to those of its reads.
+    ``trail_of`` is the part of the address, and the filter of the trail, of what may have been
+    deleted: the page of what is not there links to its records.
     """
 
     path: str
@@ -52,6 +54,7 @@ class Page:
     live: bool = True
     part: bool = False
     permission: Permission | None = None
+    trail_of: str = ""
     more: Callable[[dict[str, Any], Place], Mapping[str, Any]] = field(
         default=lambda _answers, _place: {}
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from anyio import to_thread
 from fastapi import FastAPI, Request
@@ -92,7 +92,7 @@ class PageRoutes:
             values = {**frame, **answers, "place": place, **page.more(answers, place)}
             text = await to_thread.run_sync(lambda: render(page.template, values))
         except VgpumgrError as error:
-            return error_page(error, frame)
+            return error_page(error, {**frame, "trail": _trail_of(page, call, place, error)})
         return html(text, request=request)
 
     def frame(self, call: PageCall, section: str, title: str) -> dict[str, Any]:
@@ -130,6 +130,12 @@ def to_login(request: Request) -> Response:
     if LOGIN_COOKIE in request.cookies and request.method == "GET":
         answer.delete_cookie(LOGIN_COOKIE, path="/", secure=True, httponly=True, samesite="lax")
     return answer
+
+
+def _trail_of(page: Page, call: PageCall, place: Mapping[str, str], error: VgpumgrError) -> str:
+    """The address of the records of what is not there any more; empty without any."""
+    known = page.trail_of and isinstance(error, NotFound) and call.may_call("audit.list")
+    return f"/trail?{urlencode({page.trail_of: place[page.trail_of]})}" if known else ""
 
 
 async def _answers(page: Page, call: PageCall, place: dict[str, str]) -> dict[str, Any]:

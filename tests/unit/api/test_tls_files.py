@@ -88,7 +88,7 @@ def test_an_expired_certificate_is_not_taken(pair: Pair) -> None:
 
     before = pair.shown()
     pair.renew()
-    with mock.patch("vgpumgr.api.tls_files.datetime") as clock:
+    with mock.patch("vgpumgr.api.server.datetime") as clock:
         clock.now.return_value = datetime.now(UTC) + timedelta(days=3)
         assert not pair.files.look()
     assert pair.shown() == before

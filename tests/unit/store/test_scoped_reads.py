@@ -11,6 +11,7 @@ from sqlalchemy import true
 from tests.ledgers import new_ledger
 from tests.two_tenants import BLUE, OF_FILTERS, READS, RED, REUSED, TENANTS, TwoTenants, leaks
 from vgpumgr.model.errors import InUse, NotFound
+from vgpumgr.model.operation import OperationSubjects
 from vgpumgr.model.role_binding import ALL_TENANTS, NO_TENANT, Scope
 from vgpumgr.model.scoped_reads import ScopedReads
 from vgpumgr.store.ledger.tenant_filters import FILTERS
@@ -80,6 +81,8 @@ def assert_own(reads: ScopedReads, mark: str) -> None:
     assert (shared.id, shared.summary, shared.by) == ("op-shared", "", "operator")
     assert all(each.id.startswith(f"op-{mark}") for each in own) and own
     assert [each.vm for each in reads.tasks("op-shared")] == [f"{mark}-vm"]
+    subjects = reads.operation_subjects(["op-shared", "op-none"])
+    assert subjects == {"op-shared": OperationSubjects((f"{mark}-vm",), 1)}
     assert {"vm.reserved", "queue.waiting", "ticket.asked", "session.begun"} <= {
         each.event for each in reads.audit()
     }

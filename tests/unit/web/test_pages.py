@@ -74,6 +74,18 @@ def filled(browser: Browser, path: str, mark: str) -> str:
     return re.sub(r"{(\w+)(:path)?}", lambda found: quote(parts[found[1]], safe=""), path)
 
 
+def test_what_is_deleted_is_found_in_the_trail(browser: Browser) -> None:
+    said = browser.get("/vms/long-gone", browser.all)
+    assert said.status == 404
+    assert 'href="/trail?vm=long-gone"' in said.text
+    assert "/trail?" not in browser.get("/hosts/long-gone", browser.all).text
+
+
+def test_an_operation_is_listed_with_what_it_works_on(browser: Browser) -> None:
+    said = browser.get("/operations", browser.all)
+    assert f"{BLUE}-vm" in said.text
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_a_page_is_shown_with_its_headers(browser: Browser, path: str) -> None:
     said = browser.get(filled(browser, path, BLUE), browser.all)

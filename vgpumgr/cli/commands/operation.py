@@ -9,6 +9,7 @@ from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.options import limit_option, since_option
 from vgpumgr.cli.output import (
     Column,
+    Item,
     fields,
     list_options,
     output_option,
@@ -46,12 +47,20 @@ def undone_text(outcome: OutcomeItem) -> str:
     return "\n".join(lines)
 
 
+def subjects_text(item: Item) -> str:
+    """``clerk-01, clerk-02, clerk-03 and 37 more``."""
+    names, number = item["subjects"], item["subject_count"]
+    more = f" and {number - len(names)} more" if number > len(names) else ""
+    return ", ".join(names) + more
+
+
 COLUMNS = (
     Column("ID", lambda item: item["name"][:8]),
     Column("KIND", "kind"),
     Column("STATE", "state"),
     Column("STARTED", lambda item: age(item["started_at"])),
     Column("WHO", "by"),
+    Column("ON", subjects_text),
     Column("NOTE", "note"),
     Column("WORKER", lambda item: item["worker"].rpartition(":")[0], wide=True),
     Column("EPOCH", "epoch", wide=True),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, case, func, select, update
 from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.actor import Actor, current_actor
@@ -20,6 +20,7 @@ from vgpumgr.model.operation import (
     OperationMoved,
     OperationRecord,
     OperationState,
+    OperationSubjects,
     StepRecord,
     StepState,
     TaskRecord,
@@ -146,6 +147,38 @@ def list_tasks(
         steps.setdefault(row.task, []).append(step_of(row))
     rows = connection.execute(_TASKS.where(within), which)
     return tuple(task_of(row, tuple(steps.get(row.id, ()))) for row in rows)
+
+
+NAMED_SUBJECTS = 3
+_NAME = case((task.c.vm != "", task.c.vm), else_=task.c.host).label("name")
+
+
+def list_subjects(
+    connection: Connection, ids: Sequence[str], *, within: ColumnElement[bool] = ALL_ROWS
+) -> dict[str, OperationSubjects]:
+    """What operations work on, by operation: VMs, and hosts where a task is for no VM."""
+    found: dict[str, OperationSubjects] = {}
+    for first in range(0, len(ids), _AT_ONCE):
+        names = (
+            select(task.c.operation, _NAME, func.min(task.c.position).label("first"))
+            .where(task.c.operation.in_(ids[first : first + _AT_ONCE]), within)
+            .group_by(task.c.operation, _NAME)
+            .subquery()
+        )
+        counted = select(
+            *(names.c.operation, names.c.name),
+            func.count().over(partition_by=names.c.operation).label("number"),
+            func.row_number()
+            .over(partition_by=names.c.operation, order_by=(names.c.first, names.c.name))
+            .label("place"),
+        ).subquery()
+        shown = select(counted).where(counted.c.place <= NAMED_SUBJECTS).order_by(counted.c.place)
+        for row in connection.execute(shown):
+            before = found.get(row.operation, OperationSubjects())
+            found[row.operation] = OperationSubjects(
+                names=(*before.names, row.name), number=row.number
+            )
+    return found
 
 
 @decodes(task)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar, cast
@@ -26,7 +26,7 @@ from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.history import AuditRecord, RequestRecord
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.image import ImageRecord
-from vgpumgr.model.operation import OperationRecord, TaskRecord
+from vgpumgr.model.operation import OperationRecord, OperationSubjects, TaskRecord
 from vgpumgr.model.queue import QueueEntry
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.role_binding import Scope
@@ -236,6 +236,11 @@ class SqlScopedReads:
         shared = operations.without_tenant(connection, [each.id for each in found])
         own = (replace(each, summary="") if each.id in shared else each for each in found)
         return self._without(connection, tuple(own), "summary")
+
+    def operation_subjects(self, ids: Sequence[str]) -> Mapping[str, OperationSubjects]:
+        """What operations (their whole ids) work on, without other tenants' VMs."""
+        with self._read() as connection:
+            return operations.list_subjects(connection, ids, within=self._within("tasks of VMs"))
 
     def tasks(self, operation_id: str) -> tuple[TaskRecord, ...]:
         """The tasks of one of them with their steps, without those of other tenants' VMs."""

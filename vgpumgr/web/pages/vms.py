@@ -32,6 +32,7 @@ PAGES = (
         path="/vms/{vm}",
         title="VM",
         section="VMs",
+        trail_of="vm",
         template="vm.html",
         reads=(
             PageRead("vm", "vm.show", named(name="vm")),

@@ -84,6 +84,8 @@ FOR_ALL_TENANTS = frozenset(
         *("host.remove", "host.set", "host.set-migration", "host.remove-migration"),
         *("upload.begin", "upload.list", "upload.show", "upload.discard", "image.import"),
         *(
+            "power.apply",
+            "power.remove",
             "price.apply",
             "price.remove",
             "image.retire",

@@ -41,6 +41,7 @@ _OF_ACCESS = frozenset(
         *("bind_role", "unbind_role", "add_api_token", "use_api_token", "revoke_api_token"),
         *("set_secret", "remove_secret", "set_flavour", "delete_flavour"),
         *("set_price_book", "remove_price_book", "set_licence", "delete_licence"),
+        *("set_power_budgets", "remove_power_budget"),
         *("set_backup_target", "delete_backup_target"),
         *("add_webhook", "pause_webhook", "resume_webhook", "remove_webhook"),
         *("webhook_delivered", "webhook_failed"),  # tests/e2e/test_webhooks.py kills a delivery

@@ -37,6 +37,8 @@ READS = frozenset(
         "holdings",
         "usage_history",
         "price_books",
+        "power_budgets",
+        "power_caps",
         "layouts",
         "queue",
         "quotas",

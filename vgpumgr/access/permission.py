@@ -27,6 +27,7 @@ class Permission(StrEnum):
     QUOTA_WRITE = "quota:write"
     REPORT_READ = "report:read"
     PRICE_WRITE = "price:write"
+    POWER_WRITE = "power:write"
     IMAGE_READ = "image:read"
     IMAGE_WRITE = "image:write"
     FLAVOUR_WRITE = "flavour:write"
@@ -59,6 +60,7 @@ FLEET_WIDE = frozenset(
     {
         Permission.QUOTA_WRITE,
         Permission.PRICE_WRITE,
+        Permission.POWER_WRITE,
         Permission.IMAGE_WRITE,
         Permission.FLAVOUR_WRITE,
         Permission.BACKUP_WRITE,

@@ -46,6 +46,7 @@ _FLEET_WRITES = frozenset(
         Permission.VM_MIGRATE,
         Permission.QUOTA_WRITE,
         Permission.PRICE_WRITE,
+        Permission.POWER_WRITE,
         Permission.IMAGE_WRITE,
         Permission.FLAVOUR_WRITE,
         Permission.BACKUP_WRITE,

@@ -7,7 +7,15 @@ import difflib
 from collections.abc import Iterable
 from functools import cache
 
-from vgpumgr.catalog.boards import Board, VgpuType, board, board_by_pci, boards, contradiction
+from vgpumgr.catalog.boards import (
+    Board,
+    VgpuType,
+    board,
+    board_by_pci,
+    board_watts,
+    boards,
+    contradiction,
+)
 from vgpumgr.catalog.gpu_partitioning import (
     CiProfile,
     GiProfile,
@@ -85,6 +93,7 @@ __all__ = [
     "allocation_units",
     "board",
     "board_by_pci",
+    "board_watts",
     "boards",
     "contradiction",
     "fabric",

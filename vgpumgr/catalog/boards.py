@@ -140,6 +140,14 @@ def board_by_pci(vendor_device: str, subsystem: str | None = None) -> Board | No
 
 
 @cache
+def board_watts(key: str) -> int | None:
+    """The power of a board by its key, in watts; None where it is not known."""
+    rows: list[dict[str, Any]] = table("gpus")["gpus"]
+    found = next((each.get("board_power_w") for each in rows if each["key"] == key), None)
+    return int(found) if found else None
+
+
+@cache
 def _by_key() -> dict[str, Board]:
     return {each.key: each for each in boards()}
 

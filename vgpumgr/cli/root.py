@@ -57,6 +57,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "quota": ("quota:quota", "What tenants may hold: list, set, delete."),
     "licence": ("licence:licence", "Licence seats of guests' vGPU drivers: list, set, delete."),
     "report": ("report:report", "GPU time and what it cost: usage, cost, focus."),
+    "power": ("power:power", "Power budgets: list, show, apply, remove."),
     "price": ("price:price", "What an hour of a GPU costs: list, apply, remove."),
     "operation": ("operation:operation", "Operations: list, show, resume, undo."),
     "serve": ("serve:serve", "Run the controller: reconcile hosts and ledger until stopped."),
@@ -102,7 +103,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Desktops": ("pool", "booking"),
     "GPUs and layouts": (
         *("gpu", "layout", "map", "top", "metrics"),
-        *("capacity", "allocation", "defrag", "simulate"),
+        *("capacity", "allocation", "defrag", "simulate", "power"),
     ),
     "Hosts": ("host", "doctor"),
     "Fleet care": ("serve", "api", "drift", "heal", "adopt", "takeover", "operation"),

@@ -9,6 +9,7 @@ from vgpumgr.model.api_request import RequestLedger
 from vgpumgr.model.credential import AccessLedger
 from vgpumgr.model.flavour import FlavourLedger
 from vgpumgr.model.licence import LicenceLedger
+from vgpumgr.model.power import PowerLedger
 from vgpumgr.model.sealed_trail import SealLedger
 from vgpumgr.model.secret import SecretLedger
 from vgpumgr.model.showback import UsageLedger
@@ -60,6 +61,7 @@ class Ledger(
     BackupLedger,
     FlavourLedger,
     LicenceLedger,
+    PowerLedger,
     RequestLedger,
     SealLedger,
     SecretLedger,

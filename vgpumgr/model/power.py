@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
 
 
 class PowerClass(StrEnum):
@@ -53,3 +54,25 @@ class PowerCap:
     clocks: tuple[int, ...] | None = None
     why: str = ""
     since: float = 0.0
+
+
+class PowerLedger(Protocol):
+    """Power budgets in the ledger, and the GPUs that the controller holds."""
+
+    def power_budgets(self) -> tuple[PowerBudget, ...]:
+        """Every power budget, by name."""
+
+    def set_power_budgets(self, budgets: Sequence[PowerBudget]) -> None:
+        """Write budgets over those of their names, all at once."""
+
+    def remove_power_budget(self, name: str) -> None:
+        """Forget a budget; NotFound, or Conflict while it is another's parent."""
+
+    def power_caps(self, host: str | None = None) -> tuple[PowerCap, ...]:
+        """The GPUs (of one host) that the controller holds."""
+
+    def set_power_cap(self, cap: PowerCap) -> None:
+        """Write down that a GPU is to be held, before it is."""
+
+    def lift_power_cap(self, gpu: str) -> None:
+        """Forget the cap of a GPU that is held no more; none is no error."""

@@ -22,6 +22,7 @@ __all__ = (
     "looks_sql",
     "observations_sql",
     "pools_sql",
+    "power_sql",
     "prices_sql",
     "purges",
     "queue_sql",
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import look_schedule as looks_sql
     from vgpumgr.store.ledger import observations as observations_sql
     from vgpumgr.store.ledger import pools as pools_sql
+    from vgpumgr.store.ledger import power as power_sql
     from vgpumgr.store.ledger import price_books as prices_sql
     from vgpumgr.store.ledger import purges
     from vgpumgr.store.ledger import queue as queue_sql
@@ -102,6 +104,7 @@ else:
     looks_sql = LateModule("vgpumgr.store.ledger.look_schedule")
     observations_sql = LateModule("vgpumgr.store.ledger.observations")
     pools_sql = LateModule("vgpumgr.store.ledger.pools")
+    power_sql = LateModule("vgpumgr.store.ledger.power")
     prices_sql = LateModule("vgpumgr.store.ledger.price_books")
     purges = LateModule("vgpumgr.store.ledger.purges")
     queue_sql = LateModule("vgpumgr.store.ledger.queue")

@@ -42,6 +42,7 @@ from vgpumgr.store.ledger_modules import (
     looks_sql,
     observations_sql,
     pools_sql,
+    power_sql,
     prices_sql,
     purges,
     queue_sql,
@@ -197,6 +198,14 @@ class SqlLedger(LeaseHolder):
     price_books = reads(prices_sql.list_books)
     set_price_book = changes(prices_sql.set_book)
     remove_price_book = changes(prices_sql.remove_book)
+
+    # What may be drawn, and who is held below what it may have
+    power_budgets = reads(power_sql.list_budgets)
+    set_power_budgets = changes(power_sql.set_budgets)
+    remove_power_budget = changes(power_sql.remove_budget)
+    power_caps = reads(power_sql.list_caps)
+    set_power_cap = changes(power_sql.set_cap, requested=False)
+    lift_power_cap = changes(power_sql.lift_cap, requested=False)
 
     # Queue, quotas, images, console tickets
     queue = reads(queue_sql.list_queue)

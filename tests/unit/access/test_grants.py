@@ -51,6 +51,7 @@ quota:read       vutoaA
 quota:write      ---o-A
 report:read      vutoaA
 price:write      ---o-A
+power:write      ---o-A
 image:read       vutoaA
 image:write      ---o-A
 flavour:write    ---o-A

@@ -19,6 +19,7 @@ from vgpumgr.model.desktop import Booking, DesktopRequest, DesktopRequestRecord
 from vgpumgr.model.flavour import Flavour
 from vgpumgr.model.image import CopyState
 from vgpumgr.model.operation import PlaceRefused
+from vgpumgr.model.power import PowerBudget, PowerCap
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.refusal import Refusal
 from vgpumgr.model.showback import PriceBook
@@ -90,6 +91,8 @@ def every_table(path: Path) -> None:
         ledger.set_quota(Quota(tenant="paint", vms=1))
     ledger.end_request(key, {"answer": {"tenant": "paint"}})
     ledger.set_price_book(PriceBook(begins_at=1.0, currency="EUR", gpu_hour={"A40": "2.40"}))
+    ledger.set_power_budgets([PowerBudget(name="rack", watts=9000, hosts=("h1",))])
+    ledger.set_power_cap(PowerCap(gpu="g-1", host="h1", limit_w=200, why="rack", since=1.0))
     ledger.add_webhook(HOOK)
     ledger.webhook_delivered(HOOK.id, 1, 5.0)
     ledger.webhook_failed(HOOK.id, "no", 6.0)

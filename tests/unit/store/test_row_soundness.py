@@ -40,6 +40,8 @@ PLAIN = {
     "pool": "id name tenant",
     "pool_ask": "id pool user_name",
     "pool_session": "id pool desktop name user_name booking why",
+    "power_budget": "name",
+    "power_cap": "gpu host",
     "price_book": "",
     "queue": "id name vm_id why tenant",
     "quota": "tenant",

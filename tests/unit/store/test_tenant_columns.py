@@ -100,7 +100,7 @@ def old(tmp_path: Path) -> Iterator[Path]:
         raw.execute("ALTER TABLE vm DROP COLUMN snapshots")
         for later in (
             *("seal", "checkpoint", "secret", "webhook", "flavour", "price_book", "licence"),
-            *("backup_target", "vm_backup"),
+            *("backup_target", "vm_backup", "power_budget", "power_cap"),
         ):
             raw.execute(f"DROP TABLE {later}")
         raw.execute("UPDATE meta SET schema_version = 14")

@@ -14,6 +14,7 @@ from vgpumgr import domainxml
 from vgpumgr.engine.inventory.gpu_supply import gpu_supplies
 from vgpumgr.engine.inventory.gpu_usage import HostContents
 from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.inventory.planned_power import without_power
 from vgpumgr.model import formats
 from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import DiskType, DomainFacts, DomainState
@@ -152,9 +153,10 @@ def build_fleet(
     one of then.
     """
     hosts: Iterable[HostSupply] = _supplies(view, memory)
-    if view.refusals or left.gpus or left.hosts:
+    dark = without_power(view)
+    if view.refusals or left.gpus or left.hosts or dark:
         refusals = _by_place(view.refusals)
-        hosts = (_less(host, refusals, left) for host in hosts)
+        hosts = (_less(host, refusals, left, dark) for host in hosts)
     return Fleet(hosts=tuple(hosts))
 
 
@@ -206,7 +208,9 @@ def _by_place(refusals: Iterable[Refusal]) -> Refusals:
     return found
 
 
-def _less(host: HostSupply, refusals: Refusals, left: ExcludedSupply) -> HostSupply:
+def _less(
+    host: HostSupply, refusals: Refusals, left: ExcludedSupply, dark: Mapping[str, str]
+) -> HostSupply:
     """The supply without excluded hosts and GPUs, with the reasons; an earlier reason wins."""
     own = refusals.get((host.name, ""), [])
     blocked = host.blocked
@@ -216,15 +220,20 @@ def _less(host: HostSupply, refusals: Refusals, left: ExcludedSupply) -> HostSup
         blocked = blocked or _TRIED
     if left.back_off:
         blocked = blocked or back_off(own)
-    gpus = tuple(_gpu_less(gpu, refusals.get((host.name, gpu.id), []), left) for gpu in host.gpus)
+    gpus = tuple(
+        _gpu_less(gpu, refusals.get((host.name, gpu.id), []), left, dark.get(gpu.id, ""))
+        for gpu in host.gpus
+    )
     if blocked == host.blocked and all(map(is_, gpus, host.gpus)):
         return host
     return replace(host, blocked=blocked, gpus=gpus)
 
 
-def _gpu_less(gpu: GpuSupply, refusals: Sequence[Refusal], left: ExcludedSupply) -> GpuSupply:
+def _gpu_less(
+    gpu: GpuSupply, refusals: Sequence[Refusal], left: ExcludedSupply, dark: str
+) -> GpuSupply:
     tried = _TRIED if gpu.id in left.gpus else ""
-    blocked = gpu.blocked or tried or (back_off(refusals) if left.back_off else "")
+    blocked = gpu.blocked or tried or dark or (back_off(refusals) if left.back_off else "")
     return gpu if blocked == gpu.blocked else replace(gpu, blocked=blocked)
 
 

@@ -20,6 +20,7 @@ from vgpumgr.model.layout import LayoutRecord
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.licence import Licence
 from vgpumgr.model.operation import TaskRecord
+from vgpumgr.model.power import PowerBudget, PowerCap
 from vgpumgr.model.queue import QueueEntry
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.refusal import Refusal
@@ -61,7 +62,8 @@ class LedgerView:
     or runs on terms, ``images`` are disk images with their copies, ``refusals`` are what GPUs and
     hosts refused and no success has closed; a view of one host has none of them: nothing is placed
     by it. ``absent`` are bare image volumes that were looked for and are not there: host, storage
-    pool, volume. ``reserve`` is what placement keeps for lost hosts.
+    pool, volume. ``reserve`` is what placement keeps for lost hosts, ``budgets`` what may be drawn;
+    ``caps`` are GPUs that the controller holds below what they may have.
     """
 
     fleet: str
@@ -78,6 +80,8 @@ class LedgerView:
     refusals: Sequence[Refusal] = ()
     absent: frozenset[tuple[str, str, str]] = frozenset()
     reserve: FailoverReserve = NO_RESERVE
+    budgets: Sequence[PowerBudget] = ()
+    caps: Sequence[PowerCap] = ()
 
     @property
     def backing_off(self) -> bool:
@@ -108,6 +112,7 @@ def read_host_view(ledger: Ledger, name: str) -> LedgerView:
         allocations=ledger.allocations(name, [vm.id for vm in vms]),
         layouts=layouts,
         cut=_cut(ledger, layouts),
+        caps=LateRows(lambda: ledger.power_caps(name)),
     )
 
 
@@ -129,6 +134,8 @@ def read_view(ledger: Ledger) -> LedgerView:
         queue=LateRows(ledger.queue),
         images=LateRows(ledger.images),
         refusals=LateRows(ledger.refusals),
+        budgets=LateRows(ledger.power_budgets),
+        caps=LateRows(ledger.power_caps),
     )
 
 

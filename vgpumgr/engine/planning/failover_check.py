@@ -35,14 +35,15 @@ class _Outcome:
 class FailoverCheck:
     """Every loss that a reserve speaks of, tried on the fleet as it is and as it becomes.
 
-    VMs are recreated where there is capacity, whatever disks and images are there. Spot VMs are
+    VMs are recreated where there is capacity, whatever disks and images are there, and whatever
+    power budgets have left: a lost host draws nothing. Spot VMs are
     not: they are stopped for others; nor adopted VMs, and VMs that may run on the lost hosts alone.
     A loss is tried again only after a VM came to one of its hosts, or to one that its VMs would be
     on. Not thread-safe.
     """
 
     def __init__(self, view: LedgerView, reserve: FailoverReserve) -> None:
-        fleet = build_fleet(replace(view, images=()))
+        fleet = build_fleet(replace(view, images=(), budgets=()))
         self._placer = Placer(fleet, reserve.policy)
         self._blocked = {host.name: host.blocked for host in fleet.hosts}
         self._residents: dict[str, dict[str, _Resident]] = {name: {} for name in self._blocked}

@@ -1,6 +1,5 @@
-"""What a placement that would fit may still not have: more than a quota, a licence seat, or the
-failover reserve.
-Pure.
+"""What a placement that would fit may still not have: more than a quota, a licence seat, the
+failover reserve, or power. Pure.
 """
 
 from __future__ import annotations
@@ -8,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.inventory.planned_power import PlannedPower
 from vgpumgr.engine.planning.automatic_layouts import with_layouts_of
 from vgpumgr.engine.planning.failover_check import FailoverCheck
 from vgpumgr.engine.planning.licence_limits import within_seats
@@ -16,14 +16,39 @@ from vgpumgr.model.failover import HostLoss
 from vgpumgr.model.formats import counted, spanned
 from vgpumgr.model.placement import Decision, NotPlaced, Placed, Reason
 
-RESERVE = "reserve"
+RESERVE, POWER = "reserve", "power"
 
 
 def within_limits(view: LedgerView, decisions: Sequence[Decision]) -> list[Decision]:
-    """The decisions, in their order; a placement that a quota, the licence seats or
-    the reserve forbid is refused.
+    """The decisions, in their order; a placement that a quota, the licence seats, the
+    reserve or a power budget forbids is refused.
     """
-    return _within_reserve(view, within_seats(view, within_quotas(view, decisions)))
+    found = _within_reserve(view, within_seats(view, within_quotas(view, decisions)))
+    return _within_power(view, found)
+
+
+def _within_power(view: LedgerView, decisions: list[Decision]) -> list[Decision]:
+    """One by one: a placement with which a power budget would be exceeded is refused."""
+    if not view.budgets:
+        return decisions
+    plan, found = PlannedPower(view), list(decisions)
+    for number, each in enumerate(decisions):
+        if not isinstance(each, Placed):
+            continue
+        gpus = [part.gpu for part in each.assignments]
+        exceeded = plan.exceeded(gpus)
+        if exceeded is None:
+            plan.add(gpus)
+            continue
+        budget, watts = exceeded
+        reason = Reason(
+            code=POWER,
+            host=each.host,
+            text=plan.refusal(budget, watts),
+            facts={"budget": budget.name, "watts": budget.watts, "more": watts},
+        )
+        found[number] = NotPlaced(request=each.request, reasons=(reason,))
+    return found
 
 
 def _within_reserve(view: LedgerView, decisions: list[Decision]) -> list[Decision]:

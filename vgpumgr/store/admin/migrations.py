@@ -15,7 +15,12 @@ from sqlalchemy.pool import NullPool
 
 from vgpumgr.model.errors import LedgerError
 from vgpumgr.store.admin.access_steps import access_tables, name_indexes, tenant_columns
-from vgpumgr.store.admin.table_steps import backup_tables, flavour_table, secret_table
+from vgpumgr.store.admin.table_steps import (
+    backup_tables,
+    flavour_table,
+    power_tables,
+    secret_table,
+)
 from vgpumgr.store.database.connections import Database, database_errors
 from vgpumgr.store.database.ledger_file import publish
 from vgpumgr.store.database.redaction import rewrite, withhold
@@ -313,6 +318,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         23: _price_books,
         24: backup_tables,
         25: _licences,
+        26: power_tables,
     }
 )
 

@@ -28,6 +28,7 @@ from vgpumgr.store.ledger.licences import licence_of
 from vgpumgr.store.ledger.logoff_moves import move_of
 from vgpumgr.store.ledger.operations import operation_of, step_of, task_of
 from vgpumgr.store.ledger.pools import ask_of, booking_of, desktop_of, pool_of, session_of
+from vgpumgr.store.ledger.power import budget_of, cap_of
 from vgpumgr.store.ledger.price_books import book_of
 from vgpumgr.store.ledger.queue import entry_of
 from vgpumgr.store.ledger.quotas import quota_of
@@ -62,6 +63,8 @@ from vgpumgr.store.schema import (
     pool,
     pool_ask,
     pool_session,
+    power_budget,
+    power_cap,
     price_book,
     queue,
     quota,
@@ -112,6 +115,8 @@ DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
     pool: pool_of,
     pool_ask: ask_of,
     pool_session: session_of,
+    power_budget: budget_of,
+    power_cap: cap_of,
     price_book: book_of,
     queue: entry_of,
     quota: quota_of,

@@ -1,4 +1,5 @@
-"""Steps of the schema that add a table: backups, flavours, secrets. Once shipped none changes."""
+"""Steps of the schema that add a table: backups, flavours, power, secrets. Once shipped none
+changes."""
 
 from __future__ import annotations
 
@@ -35,5 +36,16 @@ def backup_tables(connection: Connection) -> None:
         "CREATE INDEX ix_vm_backup_tenant ON vm_backup (tenant)",
         "CREATE INDEX ix_vm_backup_task ON vm_backup (task)",
         "CREATE INDEX vm_backup_open ON vm_backup (created_at) WHERE gone_at IS NULL",
+    ):
+        connection.exec_driver_sql(statement)
+
+
+def power_tables(connection: Connection) -> None:
+    """What may be drawn where, and which GPUs are held below what they may have."""
+    for statement in (
+        "CREATE TABLE power_budget (name TEXT NOT NULL, spec TEXT NOT NULL, "
+        "set_at FLOAT NOT NULL, PRIMARY KEY (name))",
+        "CREATE TABLE power_cap (gpu TEXT NOT NULL, host TEXT NOT NULL, held TEXT NOT NULL, "
+        "since FLOAT NOT NULL, PRIMARY KEY (gpu))",
     ):
         connection.exec_driver_sql(statement)

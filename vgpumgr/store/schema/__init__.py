@@ -10,6 +10,7 @@ from vgpumgr.store.schema.access_tables import api_token, login_session, role_bi
 from vgpumgr.store.schema.columns import metadata
 from vgpumgr.store.schema.host_tables import gpu, host, image, image_copy, layout, meta, refusal
 from vgpumgr.store.schema.operation_tables import api_request, audit, operation, step, task
+from vgpumgr.store.schema.power_tables import power_budget, power_cap
 from vgpumgr.store.schema.trail_tables import checkpoint, seal, webhook
 from vgpumgr.store.schema.vm_tables import (
     MEMORY,
@@ -34,7 +35,7 @@ from vgpumgr.store.schema.vm_tables import (
     vm_backup,
 )
 
-SCHEMA_VERSION = 26
+SCHEMA_VERSION = 27
 
 __all__ = [
     "MEMORY",
@@ -63,6 +64,8 @@ __all__ = [
     "pool",
     "pool_ask",
     "pool_session",
+    "power_budget",
+    "power_cap",
     "price_book",
     "queue",
     "quota",

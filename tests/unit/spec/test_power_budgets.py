@@ -1,0 +1,47 @@
+"""``kind: PowerBudget``: what is read, and what is refused with its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from vgpumgr.model.power import PowerBudget
+from vgpumgr.spec import SpecError
+from vgpumgr.spec.power_document import load_budgets
+
+SITE = "apiVersion: vgpumgr/v1\nkind: PowerBudget\nname: site\nwatts: 100000\n"
+PDU = (
+    "apiVersion: vgpumgr/v1\nkind: PowerBudget\nname: pdu-1\nparent: site\nwatts: 12800\n"
+    "hosts: [h1]\nhost_labels: {rack: r1}\nhost_watts: 600\n"
+)
+
+
+def test_every_key_reaches_the_model() -> None:
+    assert load_budgets(f"{SITE}---\n{PDU}", "f.yaml") == (
+        PowerBudget(name="site", watts=100_000),
+        PowerBudget(
+            name="pdu-1",
+            watts=12_800,
+            parent="site",
+            hosts=("h1",),
+            host_labels={"rack": "r1"},
+            host_watts=600,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no document with kind: PowerBudget"),
+        (SITE.replace("100000", "0"), "watts"),
+        (SITE.replace("100000", "lots"), "watts"),
+        (SITE.replace("PowerBudget", "Powerbudget"), "kind"),
+        (f"{SITE}parent: site\n", "is the budget itself"),
+        (f"{SITE}---\n{SITE}", "another document has that name"),
+        (f"{SITE}host_labels: {{}}\n", "host_labels"),
+        (f"{SITE}colour: red\n", "colour"),
+    ],
+)
+def test_what_is_no_budget_is_refused(text: str, says: str) -> None:
+    with pytest.raises(SpecError, match=says):
+        load_budgets(text, "f.yaml")

@@ -1,0 +1,72 @@
+"""``kind: PowerBudget``: what a site, rack, PDU or host may draw."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from vgpumgr.model.power import PowerBudget
+from vgpumgr.spec.fields import Labels, Name, Strict, refuse
+from vgpumgr.spec.load import decoded
+from vgpumgr.spec.spec_file import START, SpecFindings, YamlTree, trees
+from vgpumgr.spec.validation_messages import report
+
+_MOST_WATTS = 1_000_000_000
+
+
+class PowerBudgetModel(Strict):
+    """A budget in watts for its hosts and for the budgets whose parent it is."""
+
+    api_version: Literal["vgpumgr/v1"] = Field(alias="apiVersion")
+    kind: Literal["PowerBudget"]
+    name: Name
+    watts: int = Field(ge=1, le=_MOST_WATTS)
+    parent: Name | None = None
+    hosts: list[Name] = Field(default=[], max_length=1000)
+    host_labels: Labels | None = Field(default=None, min_length=1)
+    host_watts: int | None = Field(default=None, ge=0, le=_MOST_WATTS)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> PowerBudgetModel:
+        if self.parent == self.name:
+            refuse("is the budget itself", "parent")
+        return self
+
+    def value(self) -> PowerBudget:
+        """The budget in the model's words."""
+        return PowerBudget(
+            name=self.name,
+            watts=self.watts,
+            parent=self.parent or "",
+            hosts=tuple(self.hosts),
+            host_labels=dict(self.host_labels or {}),
+            host_watts=self.host_watts,
+        )
+
+
+def load_budgets(data: bytes | str, source: str) -> tuple[PowerBudget, ...]:
+    """The budgets of a file, in its order; ``source`` is its name in messages. SpecError with every
+    problem found.
+    """
+    findings = SpecFindings(source)
+    text = decoded(data, findings)
+    findings.raise_if_any()
+    budgets: dict[str, PowerBudget] = {}
+    for tree in trees(text, findings):
+        _take(tree, budgets, findings)
+    if not (budgets or findings.found):
+        findings.add(START, "no document with kind: PowerBudget")
+    findings.raise_if_any()
+    return tuple(budgets.values())
+
+
+def _take(tree: YamlTree, budgets: dict[str, PowerBudget], findings: SpecFindings) -> None:
+    try:
+        budget = PowerBudgetModel.model_validate(tree.data).value()
+    except ValidationError as error:
+        report(error.errors(include_url=False), PowerBudgetModel, tree, frozenset(), findings)
+        return
+    if budget.name in budgets:
+        findings.add(tree.value_mark(("name",)), "another document has that name", ("name",))
+    budgets[budget.name] = budget

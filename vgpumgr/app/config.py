@@ -73,7 +73,7 @@ class Config:
     Receivers of webhooks are in ``webhook_networks``; (): anywhere but on this machine, in
     link-local networks and at metadata services.
     ``health_actions`` is what `serve` does about GPUs by what they ask for, and ``health_mode``
-    whether it does it or says so.
+    whether it does it or says so; ``power_mode`` the same of power budgets and hot GPUs.
     """
 
     ledger: str
@@ -118,6 +118,7 @@ class Config:
     telemetry_dir: Path | None = None
     webhook_networks: tuple[Network, ...] = ()
     health_mode: HealthMode = HealthMode.DRY_RUN
+    power_mode: HealthMode = HealthMode.DRY_RUN
     health_actions: Mapping[ActionClass, Actions] = field(default_factory=lambda: DEFAULT_ACTIONS)
 
     @property
@@ -208,6 +209,7 @@ def _build(settings: Mapping[str, SettingText], environ: Mapping[str, str]) -> C
         telemetry_user_labels=values.flag(settings, "telemetry_user_labels"),
         telemetry_dir=values.folder(settings, "telemetry_dir"),
         webhook_networks=values.networks(settings, "webhook_networks"),
-        health_mode=values.health_mode(settings),
+        health_mode=values.action_mode(settings, "health_mode"),
+        power_mode=values.action_mode(settings, "power_mode"),
         health_actions=values.health_actions(settings),
     )

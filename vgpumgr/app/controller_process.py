@@ -27,6 +27,7 @@ from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKi
 from vgpumgr.engine.controller.cycle_schedule import ControllerStatus, ProbePauses
 from vgpumgr.engine.controller.cycle_threads import ThreadCycleRunner
 from vgpumgr.engine.controller.host_cycle import CycleEnd
+from vgpumgr.engine.controller.power_task import PowerPolicy
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.errors import ClaimLost, Conflict, LedgerError
 from vgpumgr.store.admin.opening import file_path
@@ -166,7 +167,7 @@ class ControllerProcess:
         with closing(app):
             self._be_the_only_one(app)
             self._turns = ThreadCycleRunner(self._options.workers, app.engine.clock)
-            beside: ThreadCycleRunner[bool] = ThreadCycleRunner(4, app.engine.clock)
+            beside: ThreadCycleRunner[bool] = ThreadCycleRunner(5, app.engine.clock)
             pace = ProbePauses(self._options.interval_s)
             beginning = self._beside(app) if tickets else nullcontext()
             with closing(status), beginning:
@@ -181,6 +182,8 @@ class ControllerProcess:
                     evacuates=self._config.evacuate is Unasked.AUTOMATIC,
                     defrags=self._config.defrag_mode is Unasked.AUTOMATIC,
                     health=self._config.health,
+                    power=PowerPolicy(mode=self._config.power_mode, health=self._config.health),
+                    figures=lambda: app.telemetry_files.sample(time.time()),
                 )
 
     @contextmanager

@@ -142,13 +142,13 @@ def unasked(settings: Mapping[str, SettingText], key: str) -> Unasked:
     return Unasked(setting.text)
 
 
-def health_mode(settings: Mapping[str, SettingText]) -> HealthMode:
-    """Whether `serve` acts on what GPUs ask for."""
-    setting = settings.get("health_mode")
+def action_mode(settings: Mapping[str, SettingText], key: str) -> HealthMode:
+    """Whether `serve` acts, or says what it would do."""
+    setting = settings.get(key)
     if setting is None:
         return HealthMode.DRY_RUN
     if setting.text not in list(HealthMode):
-        setting.refuse("health_mode", "is not a mode", next=" or ".join(HealthMode))
+        setting.refuse(key, "is not a mode", next=" or ".join(HealthMode))
     return HealthMode(setting.text)
 
 

@@ -14,6 +14,7 @@ from vgpumgr.engine.controller import (
     group_task,
     host_cycle,
     pool_task,
+    power_task,
     queue_task,
 )
 from vgpumgr.engine.controller.automatic_defrag import MoveTask
@@ -40,11 +41,13 @@ from vgpumgr.engine.controller.fleet_task_runner import FleetTaskRunner
 from vgpumgr.engine.controller.fragmentation_watch import NEVER, GaugeWatch
 from vgpumgr.engine.controller.host_cycle import CycleEnd
 from vgpumgr.engine.controller.operation_recovery import OperationClosing, OrphanedOperations
+from vgpumgr.engine.controller.power_task import PowerPolicy
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_status import status
 from vgpumgr.engine.workers.serial_workers import SerialWorkers
 from vgpumgr.health.health_policy import HealthPolicy
 from vgpumgr.model.errors import ClaimLost, LedgerError, NotFound
+from vgpumgr.model.host_sample import FleetSample
 from vgpumgr.model.operation import OperationRecord
 
 # How long a round waits for a turn to end before it looks for other work, in seconds.
@@ -60,7 +63,8 @@ class Controller:
     ``show`` is called once a round with the controller's status. Moves are proposed where more free
     GPU memory than ``most_fragmented`` is of no use; where the controller ``defrags`` by itself,
     moves that cut no user off are made. ``evacuates``: hosts that do not answer and are proven off
-    are evacuated without a command. ``health`` is what is done about GPUs. ClaimLost ends the work
+    are evacuated without a command. ``health`` is what is done about GPUs,
+    ``power`` whether they are capped by the newest ``figures``. ClaimLost ends the work
     of a process: its claims belong to another process, and it begins anew.
     """
 
@@ -77,6 +81,8 @@ class Controller:
         evacuates: bool = False,
         defrags: bool = False,
         health: HealthPolicy | None = None,
+        power: PowerPolicy | None = None,
+        figures: Callable[[], FleetSample | None] = lambda: None,
     ) -> None:
         self._context = context
         self._turns = turns
@@ -96,6 +102,9 @@ class Controller:
             pool_task.POOL_THREAD: pool_task.PoolTask(context, patience, emit).take,
             group_task.GROUP_THREAD: group_task.GroupTask(context, patience, emit).take,
             automatic_defrag.MOVE_THREAD: moves.take,
+            power_task.POWER_THREAD: power_task.PowerTask(
+                context, figures, power or PowerPolicy(), emit
+            ).take,
             backup_task.BACKUP_THREAD: backup_task.BackupTask(context, patience, emit).take,
         }
         self._beside = FleetTaskRunner(

@@ -27,6 +27,7 @@ class EventKind(StrEnum):
     HOST_DRAINED = "host-drained"
     HOST_EVACUATED = "host-evacuated"
     GPU_HEALTH = "gpu-health"
+    POWER = "power"
     TASK_ENDED = "task-ended"
     TASK_WAITS = "task-waits"
     OPERATION_ENDED = "operation-ended"

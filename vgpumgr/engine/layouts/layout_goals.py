@@ -26,12 +26,27 @@ from vgpumgr.model.layout import (
     PartChange,
 )
 from vgpumgr.model.operation import LAYOUT, TaskRecord
+from vgpumgr.model.power import PowerCap
 
 
 def target_gpus(view: LedgerView, specs: Sequence[LayoutSpec] | None) -> frozenset[str]:
     """The GPUs that these layouts are for, of hosts that could be read."""
     hosts, unread = {gpu.id: gpu.host for gpu in view.gpus}, unread_hosts(view)
     return frozenset(gpu for gpu in goals_of(view, specs) if hosts[gpu] not in unread)
+
+
+def held_goal(goal: GpuLayout, cap: PowerCap | None) -> GpuLayout:
+    """The goal of a GPU that the controller holds: what it declares, and never above the cap."""
+    if cap is None:
+        return goal
+    limit = cap.limit_w
+    if limit is not None and goal.power_limit:
+        limit = min(limit, goal.power_limit)
+    return replace(
+        goal,
+        power_limit=goal.power_limit if limit is None else limit,
+        locked_clocks=cap.clocks if cap.clocks else goal.locked_clocks,
+    )
 
 
 def goals_of(

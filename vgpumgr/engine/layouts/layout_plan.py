@@ -84,11 +84,13 @@ def _meant(
 ) -> _Meant:
     name, declared = goal
     usages = gpu_supply(gpu, contents).usages
+    cap = next((each for each in view.caps if each.gpu == gpu.id), None)
+    wanted = layout_goals.held_goal(whole_goal(view, gpu, declared), cap)
     return _Meant(
         gpu=gpu,
         layout=name,
         declared=declared,
-        goal=layout.with_lost_mixed_size(whole_goal(view, gpu, declared), usages),
+        goal=layout.with_lost_mixed_size(wanted, usages),
         contents=contents,
         usages=usages,
         made_for_vms=made_for_vms,

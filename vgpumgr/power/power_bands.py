@@ -174,7 +174,7 @@ def _lift(now: _Round, budgets: Sequence[BudgetLoad]) -> None:
                 over[gpu].append(budget)
     lifted: set[str] = set()
     for gpu in sorted(over, key=lambda each: (-now.gpus[each].kind.rank, each)):
-        unchanged = now.before.get(gpu) == now.caps[gpu]
+        unchanged = now.gpus[gpu].cappable and now.before.get(gpu) == now.caps[gpu]
         if unchanged and all(_is_calm(now, each) for each in over[gpu]):
             room = min(
                 (now.bands.cap_to * each.watts - now.load(each) for each in over[gpu]),

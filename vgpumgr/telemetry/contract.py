@@ -181,7 +181,7 @@ CONTRACT = (
             Family("vgpumgr_power_capped_gpus", GAUGE, "GPUs below their default limit."),
         ),
         ("rack",),
-        "figures of the hosts with the label rack; for the budget none yet",
+        "figures of the hosts with the label rack; budgets by that label",
     ),
     _known(
         *(57, "host_driver_info", "The driver of a host; always 1.", "ledger"),

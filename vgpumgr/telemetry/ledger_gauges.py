@@ -10,9 +10,10 @@ from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.desktop import DesktopRecord, DesktopState, PoolRecord
 from vgpumgr.model.host_sample import HostSample
 from vgpumgr.model.licence import Edition, Licence
+from vgpumgr.model.power import PowerBudget
 from vgpumgr.model.vm import VmRecord
 from vgpumgr.telemetry.exposition import Exposition
-from vgpumgr.telemetry.fleet_frame import GpuFrame, HostFrame
+from vgpumgr.telemetry.fleet_frame import RACK, GpuFrame, HostFrame
 
 _MILLI = 1000
 
@@ -49,9 +50,15 @@ def _add_driver(out: Exposition, host: HostFrame, sample: HostSample | None) -> 
 
 
 def add_racks(
-    out: Exposition, hosts: Iterable[HostFrame], samples: Mapping[str, HostSample]
+    out: Exposition,
+    hosts: Iterable[HostFrame],
+    samples: Mapping[str, HostSample],
+    budgets: Iterable[PowerBudget] = (),
 ) -> None:
-    """The power of each rack whose every measured GPU is counted, and its GPUs that are capped."""
+    """The power of each rack whose every measured GPU is counted, its GPUs that are capped, and its
+    budget: the least of those that select their hosts by the rack's label.
+    """
+    _add_budgets(out, budgets)
     watts: Counter[str] = Counter()
     capped: Counter[str] = Counter()
     for host in hosts:
@@ -67,6 +74,16 @@ def add_racks(
         labels = label_text({"rack": rack})
         out.add("vgpumgr_rack_power_watts", labels, watts[rack] / _MILLI)
         out.add("vgpumgr_power_capped_gpus", labels, capped[rack])
+
+
+def _add_budgets(out: Exposition, budgets: Iterable[PowerBudget]) -> None:
+    least: dict[str, int] = {}
+    for budget in budgets:
+        rack = budget.host_labels.get(RACK)
+        if rack:
+            least[rack] = min(budget.watts, least.get(rack, budget.watts))
+    for rack in sorted(least):
+        out.add("vgpumgr_rack_power_budget_watts", label_text({"rack": rack}), least[rack])
 
 
 def add_pools(

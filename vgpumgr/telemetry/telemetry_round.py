@@ -19,6 +19,7 @@ from vgpumgr.model.licence import Licence
 from vgpumgr.model.load_scale import VmLoad
 from vgpumgr.model.pool import PoolSpec
 from vgpumgr.model.ports import HostExecutor
+from vgpumgr.model.power import PowerBudget
 from vgpumgr.telemetry import ledger_gauges
 from vgpumgr.telemetry.current_figures import CurrentGpu, current_gpus
 from vgpumgr.telemetry.exposition import Exposition
@@ -116,6 +117,7 @@ class Readings:
     allocations: Sequence[tuple[str, int]]
     licences: tuple[Licence, ...]
     seats: Mapping[str, int]
+    budgets: tuple[PowerBudget, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +181,7 @@ class TelemetryRound:
         out = Exposition()
         self._measured.add(out, known.hosts, samples)
         ledger_gauges.add_hosts(out, known.hosts, samples, now)
-        ledger_gauges.add_racks(out, known.hosts, samples)
+        ledger_gauges.add_racks(out, known.hosts, samples, known.budgets)
         ledger_gauges.add_pools(out, known.pools, known.desktops)
         ledger_gauges.add_allocations(out, known.allocations)
         ledger_gauges.add_licences(out, known.licences, known.seats)
@@ -207,6 +209,7 @@ class TelemetryRound:
                 licences=tuple(view.licences),
                 seats=seats_used(view),
                 allocations=ledger_gauges.allocation_counts(view.allocations, view.vms),
+                budgets=tuple(view.budgets),
             )
         return self._known
 

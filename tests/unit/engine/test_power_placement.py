@@ -15,6 +15,8 @@ from vgpumgr.model.power import PowerBudget, PowerCap
 
 WHOLE = "A40-48Q"
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[SimWorld]:

@@ -129,6 +129,7 @@ def load(budget: BudgetLoad, gpus: list[GpuLoad]) -> float:
     return budget.base_w + sum(each.watts for each in gpus if each.id in budget.gpus)
 
 
+@pytest.mark.thorough
 @settings(max_examples=400, deadline=None)
 @given(situations())
 def test_whatever_is_measured(found: tuple[list[BudgetLoad], list[GpuLoad], CapState]) -> None:
@@ -150,6 +151,7 @@ def test_whatever_is_measured(found: tuple[list[BudgetLoad], list[GpuLoad], CapS
             assert (after.caps[name].limit_w or MOST) <= (was.limit_w or MOST)
 
 
+@pytest.mark.thorough
 @settings(max_examples=400, deadline=None)
 @given(situations())
 def test_over_a_budget_what_is_guaranteed_suffices_or_all_are_at_their_least(

@@ -352,7 +352,7 @@ def row_56(read: Read) -> None:
     assert watts["r2"] == pytest.approx(of_r2)
     assert watts.keys() == {"r1", "r2"}
     assert read.values("power_capped_gpus", "rack") == {"r1": 0, "r2": 0}
-    assert not read.of("rack_power_budget_watts"), "no budget is set anywhere yet"
+    assert not read.of("rack_power_budget_watts"), "none is set here"
 
 
 def row_59(read: Read) -> None:

@@ -11,7 +11,7 @@ from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.gpu import GpuRecord, GpuState
 from vgpumgr.model.gpu_figures import Figures
 from vgpumgr.model.host_sample import FleetSample
-from vgpumgr.model.power import PowerCap, PowerClass
+from vgpumgr.model.power import PowerClass
 from vgpumgr.model.vm import VmRecord
 from vgpumgr.power.power_bands import BudgetLoad, GpuLoad
 
@@ -61,10 +61,9 @@ def gpu_loads(
     figures: Mapping[str, Figures],
     kinds: Mapping[str, PowerClass],
 ) -> list[GpuLoad]:
-    """Every GPU under a budget. One in use that tells nothing counts with all that it may draw, and
-    cannot be capped.
+    """Every GPU under a budget. One in use that tells nothing counts with all that it may draw (a
+    cap may be lost by now), and cannot be capped.
     """
-    caps = {each.gpu: each for each in view.caps}
     there = (gpu for gpu in view.gpus if gpu.state is not GpuState.MISSING)
     return [
         _load(
@@ -73,7 +72,6 @@ def gpu_loads(
             kinds.get(gpu.id, PowerClass.IDLE),
             full=plan.watts(gpu.id),
             used=gpu.id in plan.used,
-            cap=caps.get(gpu.id),
         )
         for gpu in there
         if gpu.host in plan.tree.of_host
@@ -87,14 +85,12 @@ def _load(
     *,
     full: int,
     used: bool,
-    cap: PowerCap | None,
 ) -> GpuLoad:
     power, drawn = gpu.facts.power, figures.get("power_mw")
     if drawn is not None:
         watts = drawn / _MILLI
     else:
-        held = cap.limit_w if cap is not None and cap.limit_w is not None else full
-        watts = float(held if used else 0)
+        watts = float(full if used else 0)
     clock = figures.get("clock_sm_mhz")
     return GpuLoad(
         id=gpu.id,

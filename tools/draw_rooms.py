@@ -33,6 +33,7 @@ ROLE = {
     "gpu": "ways to give a GPU",
     "health": "is a GPU well",
     "power": "budgets and caps",
+    "redfish": "BMCs and PDUs",
     "showback": "who used what",
     "image_inspection": "is a file an image",
     "layout": "how GPUs are partitioned",

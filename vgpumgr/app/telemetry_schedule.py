@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from vgpumgr.app.composition import App
 from vgpumgr.app.config import Config
+from vgpumgr.app.power_meters import PowerMeters
 from vgpumgr.app.setting_values import SeriesChoice
 from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind
 from vgpumgr.engine.workers.thread_workers import ThreadWorkers
@@ -94,7 +95,12 @@ class TelemetrySchedule:
 
     def _serve(self) -> None:
         lanes = ThreadWorkers(self._app.config.lanes)
-        rounds = TelemetryRound(self._app.engine, lanes, telemetry_options(self._app.config))
+        rounds = TelemetryRound(
+            self._app.engine,
+            lanes,
+            telemetry_options(self._app.config),
+            PowerMeters(self._app.secrets.read).newest,
+        )
         due = time.monotonic()
         while not self._ending.wait(max(0.0, due - time.monotonic())):
             due = max(due + self._interval_s, time.monotonic())

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from vgpumgr.engine.inventory.ledger_view import LedgerView
     from vgpumgr.engine.inventory.planned_power import PlannedPower
     from vgpumgr.model.host_sample import FleetSample
-    from vgpumgr.model.power import PowerBudget, PowerCap
+    from vgpumgr.model.power import MeterReading, PowerBudget, PowerCap
 
 
 class PowerBudgetItem(TypedDict):
     """A budget in watts: ``planned`` are the hosts without their GPUs (``base``) and the limits of
     the GPUs that VMs hold, ``left`` is what is not planned. ``measured`` is what its hosts' GPUs
-    draw with that base, null where not every host told it. ``held`` counts its capped GPUs.
+    draw with that base, or what its meter says, null where neither is known; ``meter`` is why that
+    was not read. ``held`` counts its capped GPUs.
     """
 
     name: str
@@ -35,6 +36,7 @@ class PowerBudgetItem(TypedDict):
     planned_watts: int
     left_watts: int
     measured_watts: int | None
+    meter: str
     base_watts: int
     hosts: list[str]
     gpus_in_use: int
@@ -73,7 +75,9 @@ class _Reading:
 
         self.view: LedgerView = read_view(context.app.ledger)
         self.plan: PlannedPower = PlannedPower(self.view)
-        self._measured = gpu_watts(newest_sample(context.app))
+        sample = newest_sample(context.app)
+        self._measured = gpu_watts(sample)
+        self._meters = {each.budget: each for each in (sample.meters if sample else ())}
         self._capped = {each.gpu for each in self.view.caps}
 
     def items(self) -> list[PowerBudgetItem]:
@@ -85,19 +89,33 @@ class _Reading:
         planned = self.plan.planned(budget.name)
         base = sum(map(self.plan.tree.host_watts, hosts))
         told = all(host in self._measured for host in hosts) and bool(hosts)
-        drawn = sum(self._measured.get(host, 0) for host in hosts)
+        gpus_mw = sum(self._measured.get(host, 0) for host in hosts)
+        drawn = base + round(gpus_mw / 1000) if told else None
+        meter = self._meters.get(budget.name)
+        metered = meter.watts if meter is not None else None
         return {
             "name": budget.name,
             "parent": budget.parent,
             "watts": budget.watts,
             "planned_watts": planned,
             "left_watts": budget.watts - planned,
-            "measured_watts": base + round(drawn / 1000) if told else None,
+            "measured_watts": round(metered) if metered is not None else drawn,
+            "meter": _fault(budget, meter),
             "base_watts": base,
             "hosts": sorted(hosts),
             "gpus_in_use": sum(each.id in self.plan.used for each in gpus),
             "held": sum(each.id in self._capped for each in gpus),
         }
+
+
+def _fault(budget: PowerBudget, meter: MeterReading | None) -> str:
+    """Why a budget's meter tells nothing, or which sensors; empty where all is well."""
+    if budget.meter is None:
+        return ""
+    if meter is None:
+        return "not read yet, or by no controller of this machine"
+    nonsense = f"nonsense from {', '.join(meter.unread[:4])}" if meter.unread else ""
+    return meter.error or nonsense
 
 
 def gpu_watts(sample: FleetSample | None) -> Mapping[str, int]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from vgpumgr.model.gpu_figures import HostFigures
 from vgpumgr.model.load_scale import VmLoad
+from vgpumgr.model.power import MeterReading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +26,11 @@ class HostSample:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSample:
     """The newest reading of every host; ``interval_s`` is the time between two. ``loads`` are those
-    of VMs, where a pool asks for them.
+    of VMs, where a pool asks for them; ``meters`` are those of power budgets.
     """
 
     at: float
     interval_s: float
     hosts: tuple[HostSample, ...] = ()
     loads: tuple[VmLoad, ...] = ()
+    meters: tuple[MeterReading, ...] = ()

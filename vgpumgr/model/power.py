@@ -25,12 +25,40 @@ class PowerClass(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PowerMeter:
+    """The Redfish service of a PDU or coolant unit that measures for a budget. ``secret`` names the
+    password, ``certificate`` is the SHA-256 of its certificate (empty: an authority vouches).
+    """
+
+    url: str
+    user: str = ""
+    secret: str = ""
+    certificate: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeterReading:
+    """What the meter of a budget measured at ``at`` (Unix seconds): all in watts, by outlet, and
+    temperatures of coolant by sensor. ``unread`` are sensors that told nonsense, ``error`` is why
+    nothing was read.
+    """
+
+    budget: str
+    at: float
+    watts: float | None = None
+    outlets: Mapping[str, float] = field(default_factory=dict)
+    coolant_c: Mapping[str, float] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PowerBudget:
     """``kind: PowerBudget``: what a site, rack, PDU or host may draw, in watts.
 
     It holds for its hosts, the hosts with all of its labels, and the hosts of the budgets whose
     ``parent`` it is. ``host_watts`` is what each of its hosts draws without its GPUs; None: as the
-    parent says, 0 where none does.
+    parent says, 0 where none does. ``meter`` measures what is drawn under it.
     """
 
     name: str
@@ -39,6 +67,7 @@ class PowerBudget:
     hosts: tuple[str, ...] = ()
     host_labels: Mapping[str, str] = field(default_factory=dict)
     host_watts: int | None = None
+    meter: PowerMeter | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

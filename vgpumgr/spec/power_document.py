@@ -2,17 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from vgpumgr.model.power import PowerBudget
+from vgpumgr.model.power import PowerBudget, PowerMeter
 from vgpumgr.spec.fields import Labels, Name, Strict, refuse
 from vgpumgr.spec.load import decoded
 from vgpumgr.spec.spec_file import START, SpecFindings, YamlTree, trees
 from vgpumgr.spec.validation_messages import report
 
 _MOST_WATTS = 1_000_000_000
+
+
+def _url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme != "https" or not parts.hostname or parts.path.strip("/") or parts.query:
+        refuse("is not a Redfish service: https://HOST or https://HOST:PORT")
+    if parts.username or parts.password:
+        refuse("holds a user: write user and secret as keys of their own")
+    return text
+
+
+def _digest(text: str) -> str:
+    if not re.fullmatch(r"(sha256:)?([0-9a-fA-F]{2}:?){32}", text, re.ASCII):
+        refuse("is not a SHA-256: 64 hexadecimal digits")
+    return text
+
+
+class PowerMeterModel(Strict):
+    """The Redfish service of the PDU or coolant unit that measures for a budget."""
+
+    url: Annotated[str, Field(max_length=512), AfterValidator(_url)]
+    user: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    secret: Name | None = None
+    certificate: Annotated[str, AfterValidator(_digest)] | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> PowerMeterModel:
+        if (self.user is None) != (self.secret is None):
+            refuse("user and secret go together")
+        return self
+
+    def value(self) -> PowerMeter:
+        """The meter in the model's words."""
+        return PowerMeter(
+            url=self.url,
+            user=self.user or "",
+            secret=self.secret or "",
+            certificate=self.certificate or "",
+        )
 
 
 class PowerBudgetModel(Strict):
@@ -26,6 +67,7 @@ class PowerBudgetModel(Strict):
     hosts: list[Name] = Field(default=[], max_length=1000)
     host_labels: Labels | None = Field(default=None, min_length=1)
     host_watts: int | None = Field(default=None, ge=0, le=_MOST_WATTS)
+    meter: PowerMeterModel | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> PowerBudgetModel:
@@ -42,6 +84,7 @@ class PowerBudgetModel(Strict):
             hosts=tuple(self.hosts),
             host_labels=dict(self.host_labels or {}),
             host_watts=self.host_watts,
+            meter=self.meter.value() if self.meter else None,
         )
 
 

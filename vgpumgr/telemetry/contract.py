@@ -194,7 +194,7 @@ CONTRACT = (
             Family("vgpumgr_pdu_outlet_watts", GAUGE, "Power of an outlet."),
         ),
         ("rack", "sensor"),
-        "",
+        "Redfish, by the meters of power budgets",
     ),
     ContractRow(
         59,

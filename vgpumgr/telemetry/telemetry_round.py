@@ -5,7 +5,7 @@ it becomes the text that Prometheus reads.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +19,8 @@ from vgpumgr.model.licence import Licence
 from vgpumgr.model.load_scale import VmLoad
 from vgpumgr.model.pool import PoolSpec
 from vgpumgr.model.ports import HostExecutor
-from vgpumgr.model.power import PowerBudget
-from vgpumgr.telemetry import ledger_gauges
+from vgpumgr.model.power import MeterReading, PowerBudget
+from vgpumgr.telemetry import ledger_gauges, meter_gauges
 from vgpumgr.telemetry.current_figures import CurrentGpu, current_gpus
 from vgpumgr.telemetry.exposition import Exposition
 from vgpumgr.telemetry.figure_sampler import FigureSampler
@@ -91,6 +91,8 @@ def _larger(one: float | None, other: float | None) -> float | None:
 _HISTORY_S = 30 * 86_400.0
 # Operations that ended while the round before looked are seen by the next.
 _OVERLAP_S = 60.0
+# The newest readings of the meters of power budgets.
+ReadMeters = Callable[[Sequence[PowerBudget]], tuple[MeterReading, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +138,13 @@ class TelemetryRound:
     """Takes rounds for one engine, and remembers what did not change."""
 
     def __init__(
-        self, context: EngineContext, lanes: HostExecutor, options: TelemetryOptions
+        self,
+        context: EngineContext,
+        lanes: HostExecutor,
+        options: TelemetryOptions,
+        meters: ReadMeters = lambda _: (),
     ) -> None:
+        self._meters = meters
         self._context = context
         self._options = options
         self._sampler = FigureSampler(context.hosts, lanes, context.clock.now)
@@ -160,6 +167,9 @@ class TelemetryRound:
         known = self._readings()
         if known.loads:
             sample = replace(sample, loads=vm_loads(known.hosts, sample))
+        meters = self._meters(known.budgets)
+        meter_gauges.add_meters(out, known.budgets, meters)
+        sample = replace(sample, meters=meters)
         out.add("vgpumgr_telemetry_sampled_timestamp_seconds", "", round(now, 3))
         took_s = round(time.monotonic() - began, 4)
         out.add("vgpumgr_telemetry_sample_duration_seconds", "", took_s)

@@ -16,7 +16,7 @@ from vgpumgr.health.health_policy import HealthMode, HealthPolicy, parse_actions
 from vgpumgr.model.gpu import GpuState, PowerFacts
 from vgpumgr.model.host_sample import FleetSample
 from vgpumgr.model.layout import VFS_MAX, GpuLayout
-from vgpumgr.model.power import PowerBudget, PowerCap
+from vgpumgr.model.power import MeterReading, PowerBudget, PowerCap
 from vgpumgr.model.vm import Terms
 from vgpumgr.telemetry.figure_sampler import FigureSampler
 
@@ -34,6 +34,7 @@ class Rack:
         self.world.apply(vm("spot", "A40-48Q", queue=Terms(spot=True)), vm("desk", "A40-48Q"))
         self.events: list[ControllerEvent] = []
         self.at = 0.0
+        self.meters: tuple[MeterReading, ...] = ()
         self.task = self.controller(HealthMode.ACT)
 
     def controller(self, mode: HealthMode, actions: str = "") -> PowerTask:
@@ -47,7 +48,9 @@ class Rack:
         sampler = FigureSampler(context.hosts, SerialWorkers(), context.clock.now)
         found = sampler.read(context.ledger.hosts())
         self.at += 15
-        return FleetSample(at=self.at, interval_s=15.0, hosts=tuple(found.values()))
+        return FleetSample(
+            at=self.at, interval_s=15.0, hosts=tuple(found.values()), meters=self.meters
+        )
 
     def cycle(self, count: int = 1) -> None:
         for _ in range(count):
@@ -207,3 +210,14 @@ def test_a_cap_of_a_gpu_that_left_is_forgotten(rack: Rack) -> None:
     rack.world.ledger.set_power_cap(PowerCap(gpu="gone", host="h9", limit_w=1, why="pdu"))
     rack.cycle()
     assert rack.world.ledger.power_caps() == ()
+
+
+def test_a_meter_that_reads_more_counts_and_one_that_reads_nonsense_does_not(rack: Rack) -> None:
+    busy(rack)
+    rack.budget(1000)
+    rack.meters = (MeterReading(budget="pdu", at=0.0, watts=2500.0),)
+    rack.cycle()
+    assert rack.world.ledger.power_caps() == ()
+    rack.meters = (MeterReading(budget="pdu", at=0.0, watts=1100.0),)
+    rack.cycle()
+    assert [each.why for each in rack.world.ledger.power_caps()] == ["pdu"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vgpumgr.model.power import PowerBudget
+from vgpumgr.model.power import PowerBudget, PowerMeter
 from vgpumgr.spec import SpecError
 from vgpumgr.spec.power_document import load_budgets
 
@@ -45,3 +45,26 @@ def test_every_key_reaches_the_model() -> None:
 def test_what_is_no_budget_is_refused(text: str, says: str) -> None:
     with pytest.raises(SpecError, match=says):
         load_budgets(text, "f.yaml")
+
+
+METER = "meter: {url: 'https://pdu-1', user: reader, secret: pdu-1}\n"
+
+
+def test_a_meter_reaches_the_model() -> None:
+    [found] = load_budgets(f"{SITE}{METER}", "f.yaml")
+    assert found.meter == PowerMeter(url="https://pdu-1", user="reader", secret="pdu-1")
+
+
+@pytest.mark.parametrize(
+    ("meter", "says"),
+    [
+        (METER.replace("https", "http"), "is not a Redfish service"),
+        (METER.replace("pdu-1'", "pdu-1/x?y=1'"), "is not a Redfish service"),
+        (METER.replace("//pdu-1", "//u:p@pdu-1"), "holds a user"),
+        (METER.replace(", secret: pdu-1", ""), "user and secret go together"),
+        (METER.replace("secret: pdu-1", "secret: pdu-1, certificate: abc"), "is not a SHA-256"),
+    ],
+)
+def test_what_is_no_meter_is_refused(meter: str, says: str) -> None:
+    with pytest.raises(SpecError, match=says):
+        load_budgets(f"{SITE}{meter}", "f.yaml")

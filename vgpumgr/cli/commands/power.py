@@ -76,6 +76,7 @@ def _lines(item: Item) -> list[tuple[str, object]]:
         ("Planned", f"{item['planned_watts']} W, {item['base_watts']} W of it without GPUs"),
         ("Left", f"{item['left_watts']} W"),
         ("Measured", _measured(item)),
+        ("Meter", item["meter"]),
         ("Hosts", ", ".join(item["hosts"])),
         ("GPUs in use", item["gpus_in_use"]),
         *(("Contains", _child(each)) for each in item["children"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.inventory.planned_power import PlannedPower
@@ -11,11 +12,12 @@ from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.gpu import GpuRecord, GpuState
 from vgpumgr.model.gpu_figures import Figures
 from vgpumgr.model.host_sample import FleetSample
-from vgpumgr.model.power import PowerClass
+from vgpumgr.model.power import MeterReading, PowerClass
 from vgpumgr.model.vm import VmRecord
 from vgpumgr.power.power_bands import BudgetLoad, GpuLoad
 
 _MILLI = 1000
+_NONSENSE = 2.0
 
 
 def figures_of(view: LedgerView, sample: FleetSample) -> dict[str, Figures]:
@@ -104,14 +106,22 @@ def _load(
 
 
 def budget_loads(
-    plan: PlannedPower, loads: Iterable[GpuLoad], view: LedgerView
+    plan: PlannedPower,
+    loads: Iterable[GpuLoad],
+    view: LedgerView,
+    meters: Iterable[MeterReading] = (),
 ) -> list[BudgetLoad]:
-    """The budgets, leaves first, with their GPUs."""
+    """The budgets, leaves first, with their GPUs. Where a meter reads more than GPUs and hosts come
+    to, the rest counts as the hosts'.
+    """
+    loads = list(loads)
+    drawn = {each.id: each.watts for each in loads}
+    metered = {each.budget: each.watts for each in meters if each.watts is not None}
     hosts = {gpu.id: gpu.host for gpu in view.gpus}
     by_host: dict[str, list[str]] = {}
     for load in loads:
         by_host.setdefault(hosts[load.id], []).append(load.id)
-    return [
+    found = [
         BudgetLoad(
             name=budget.name,
             watts=float(budget.watts),
@@ -124,3 +134,12 @@ def budget_loads(
         )
         for budget in plan.tree.budgets
     ]
+    return [_with_meter(each, metered.get(each.name), drawn) for each in found]
+
+
+def _with_meter(budget: BudgetLoad, watts: float | None, drawn: Mapping[str, float]) -> BudgetLoad:
+    """A meter that reads twice the budget tells nonsense: its breaker would have tripped."""
+    if watts is None or watts > _NONSENSE * budget.watts:
+        return budget
+    rest = watts - sum(drawn[gpu] for gpu in budget.gpus)
+    return replace(budget, base_w=max(budget.base_w, rest))

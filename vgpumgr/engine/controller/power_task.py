@@ -100,7 +100,7 @@ class PowerTask:
         plan = PlannedPower(view)
         kinds = power_loads.classes(view, context.ledger.desktops())
         loads = power_loads.gpu_loads(view, plan, figures, kinds)
-        budgets = power_loads.budget_loads(plan, loads, view)
+        budgets = power_loads.budget_loads(plan, loads, view, sample.meters)
         before = self._known(view)
         now = decide(budgets, loads, before)
         self._climb(view, figures)

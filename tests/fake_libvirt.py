@@ -67,7 +67,7 @@ class FakeDomains:
         name = self._named(name)
         self.host.call("destroy", name, effect=lambda: self._off(name))
 
-    def undefine(self, name: str) -> None:
+    def undefine(self, name: str, *, keep_tpm: bool = False) -> None:
         name = self._named(name)
         self.host.call("undefine", name, effect=lambda: self._forget(name))
 

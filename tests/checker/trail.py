@@ -82,6 +82,8 @@ def _vm(found: Replayed, record: Mapping[str, Any], event: str) -> None:
         found.vms[name] = Vm(event, str(record["host"]), running, record["after"])
         if event == "deleted":
             del found.vms[name]
+    elif event == "renamed":
+        known = _renamed(found, str(record["detail"]).removeprefix("was "), name)
     elif known is None:
         found.problems.append(f"{_line(record)}: there is no such VM")
     elif event in {"started", "stopped"}:
@@ -92,6 +94,19 @@ def _vm(found: Replayed, record: Mapping[str, Any], event: str) -> None:
         found.problems.append(f"{_line(record)}: an event of no kind")
     if known and record["before"] != known.generation:
         found.problems.append(f"{_line(record)}: it was at generation {known.generation}")
+
+
+def _renamed(found: Replayed, old: str, name: str) -> Vm | None:
+    """It and what it holds have the new name from now on."""
+    known = found.vms.pop(old, None)
+    if known is None or name in found.vms:
+        found.problems.append(f"{old} cannot have become {name}")
+        return None
+    found.vms[name] = known
+    for id_, each in found.allocations.items():
+        if each.vm == old and each.state != "released":
+            found.allocations[id_] = replace(each, vm=name)
+    return known
 
 
 def _allocation(found: Replayed, record: Mapping[str, Any], event: str) -> None:

@@ -192,6 +192,17 @@ def revert(name: str, snapshot: str, *, restart: bool = False) -> Command:
     return command
 
 
+def rename(name: str, new_name: str, *, restart: bool = False) -> Command:
+    """``vgpumgr vm rename``, unless it has that name already."""
+    stop = StopManner(force=True, timeout_s=5.0) if restart else None
+
+    def command(app: App) -> None:
+        if all(vm.name != new_name for vm in app.ledger.vms()):
+            app.engine.rename(name, new_name, stop=stop).raise_for_failure()
+
+    return command
+
+
 def delete_snapshot(name: str, snapshot: str) -> Command:
     """``vgpumgr vm snapshot delete``, where it is there still."""
 

@@ -62,6 +62,7 @@ KILLED_IN = {
     "reboot": "reboot",
     "release_desktop": "pool",
     "remove_host": "host",
+    "rename": "rename",
     "reset_gpu": "gpu reset",
     "resume": "heal",
     "revert": "revert",

@@ -149,6 +149,7 @@ EVENT_CLASSES: Mapping[str, EventClass] = {
     "vm.migrating": _HOST,
     "vm.moved": _HOST,
     "vm.reimaged": _CHANGED,
+    "vm.renamed": _CHANGED,
     "vm.reserved": _MADE,
     "vm.shelved": _ENDED,
     "vm.started": _STARTED,

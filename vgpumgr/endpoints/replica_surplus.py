@@ -103,6 +103,15 @@ def surplus_of(reads: ScopedReads, desired: Sequence[VmSpec]) -> Surplus:
     return Surplus(replicas, tuple(vm for vm in found if vm not in replicas))
 
 
+def group_of(reads: ScopedReads, vm: VmRecord) -> tuple[VmRecord, ...]:
+    """The other replicas of the document that a VM is a replica of; none where it is none."""
+    if not _REPLICA.fullmatch(vm.name):
+        return ()
+    return tuple(
+        each for each in reads.vms() if each.id != vm.id and _is_alike(each.spec, [vm.spec])
+    )
+
+
 def _is_alike(spec: VmSpec, others: Iterable[VmSpec]) -> bool:
     """Is it, but for what a replica may have changed since, as one of the same group?"""
     return any(_lasting(spec) == _lasting(each) for each in others)

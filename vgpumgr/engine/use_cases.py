@@ -52,6 +52,7 @@ from vgpumgr.engine.vms import (
     vm_clone,
     vm_deletion,
     vm_power,
+    vm_rename,
     vm_shelving,
     vm_snapshots,
 )
@@ -179,6 +180,25 @@ class Engine(EngineContext):
         """Stop VMs and give back what they hold; their disks are kept. Conflict for a desktop."""
         protected_desktops.refuse_desktops(self, names)
         return vm_shelving.shelve(self, names, stop)
+
+    def rename(
+        self,
+        name: str,
+        new_name: str,
+        *,
+        stop: StopManner | None = None,
+        with_users: bool = False,
+    ) -> Outcome:
+        """Give a VM another name: see :func:`vm_rename.rename`. Conflict for a desktop, and for a
+        name as a pool gives its desktops; UsersAtWork as :meth:`stop_vms`.
+        """
+        protected_desktops.refuse_desktops(self, [name])
+        protected_desktops.refuse_names(self, [new_name])
+        if stop is not None and not with_users:
+            again = f"vgpumgr vm rename {name} {new_name} --restart --with-users"
+            wait = "or wait until they have logged off"
+            users_at_work.refuse_users(self, [name], next=f"{again}, {wait}")
+        return vm_rename.rename(self, name, new_name, stop)
 
     def take_snapshot(
         self, name: str, snapshot: str, *, freeze: bool = False, memory: bool = False

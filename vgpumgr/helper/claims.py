@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from vgpumgr.helper import errors, wanted_state
+from vgpumgr.helper import arguments, errors, wanted_state
 from vgpumgr.helper.arguments import Call, Presented
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.system import System
@@ -100,6 +100,19 @@ def every(system: System) -> Iterator[tuple[str, Claim | None, str]]:
 def answer(call: Call) -> dict[str, Any]:
     """The ``claims`` verb; one damaged claim makes the answer unknown."""
     return {"claims": [load(call.system, unit) for unit in units(call.system)]}
+
+
+def rename(call: Call) -> dict[str, Any]:
+    """The ``claim_rename`` verb: all that an allocation claims names the presented VM. What it has
+    claimed stays as it is.
+    """
+    presented = arguments.claim(call.args, "claim")
+    held = [(unit, load(call.system, unit)) for unit in units(call.system)]
+    mine = [claim for _, claim in held if claim is not None and _ours(call, claim, presented)]
+    for claim in mine:
+        if claim["vm"] != presented.vm:
+            rewrite(call.system, {**claim, "vm": presented.vm})
+    return {"units": [claim["unit"] for claim in mine]}
 
 
 def may_take(call: Call, unit: str, presented: Presented) -> Claim | None:

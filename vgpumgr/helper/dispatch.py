@@ -128,6 +128,7 @@ VERBS = {
     "fabric_activate": _controlled(fabric_partitions.activate, "partition", "gpus", "claim"),
     "fabric_deactivate": _controlled(fabric_partitions.deactivate, "partition", "claim"),
     "claims": HelperVerb(claims.answer),
+    "claim_rename": _controlled(claims.rename, "claim"),
     "restore": HelperVerb(boot_restore.restore, changes=True),
     "image_inspect": HelperVerb(disk_images.inspect, ("path", "pool_path")),
     "file_digest": HelperVerb(disk_images.digest, ("path", "pool_path")),

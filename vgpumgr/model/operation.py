@@ -40,6 +40,8 @@ ROLL = "roll"
 # A snapshot of a VM's disks taken, the disks brought back to one, and one deleted.
 SNAPSHOT, REVERT, UNSNAPSHOT = "snapshot", "revert", "delete-snapshot"
 OF_SNAPSHOTS = frozenset({SNAPSHOT, REVERT, UNSNAPSHOT})
+# A VM that gets another name.
+RENAME = "rename"
 # A VM that is backed up, and a backup deleted; the ``vm_id`` of the latter's task is its own id.
 BACK_UP, DROP_BACKUP = "back-up", "delete-backup"
 OF_BACKUPS = frozenset({BACK_UP, DROP_BACKUP})

@@ -98,8 +98,10 @@ class Domains(Protocol):
     def destroy(self, name: str) -> None:
         """Power off; a domain that is off is no error."""
 
-    def undefine(self, name: str) -> None:
-        """Forget it, its NVRAM included; an absent domain is no error."""
+    def undefine(self, name: str, *, keep_tpm: bool = False) -> None:
+        """Forget it, its NVRAM included; an absent domain is no error. With ``keep_tpm`` the state
+        of its TPM stays for the next domain of its UUID.
+        """
 
     def set_autostart(self, name: str, on: bool) -> None:
         """Start with the host, or not."""

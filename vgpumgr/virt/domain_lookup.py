@@ -23,6 +23,8 @@ _STATES = {
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
+_KEEP_TPM = getattr(libvirt, "VIR_DOMAIN_UNDEFINE_KEEP_TPM", 1 << 6)
+
 # Not every driver knows all flags: the strongest that it takes is used.
 _UNDEFINE_FLAGS = (
     libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
@@ -62,9 +64,12 @@ def state(domain: Any) -> DomainState:
     return _STATES.get(domain.state()[0], DomainState.OTHER)
 
 
-def undefine(domain: Any) -> None:
-    """Forget it, with all that libvirt keeps beside it; one that is gone is no error."""
-    for flags in _UNDEFINE_FLAGS:
+def undefine(domain: Any, *, keep_tpm: bool = False) -> None:
+    """Forget it, with all that libvirt keeps beside it; one that is gone is no error. What is asked
+    to ``keep_tpm`` is refused where libvirt cannot: it is older than 8.9.
+    """
+    kept = _KEEP_TPM if keep_tpm else 0
+    for flags in (each | kept for each in _UNDEFINE_FLAGS):
         try:
             domain.undefineFlags(flags) if flags else domain.undefine()
         except libvirt.libvirtError as error:

@@ -191,12 +191,12 @@ class LibvirtDomains:
                 if not is_absent(error) and domain.isActive():
                     raise
 
-    def undefine(self, name: str) -> None:
+    def undefine(self, name: str, *, keep_tpm: bool = False) -> None:
         """Forget it, its NVRAM included; an absent domain is no error."""
         with calling(self._connection, f"undefine domain {name}", changes=True):
             domain = find(self._connection, name)
             if domain is not None:
-                undefine(domain)
+                undefine(domain, keep_tpm=keep_tpm)
 
     def set_autostart(self, name: str, on: bool) -> None:
         """Start with the host, or not."""

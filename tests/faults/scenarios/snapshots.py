@@ -1,4 +1,4 @@
-"""Snapshots of a VM that is off and of one that runs: taken, reverted to, deleted."""
+"""Snapshots of a VM that is off and of one that runs: taken, reverted to, deleted; a VM renamed."""
 
 from __future__ import annotations
 
@@ -57,10 +57,14 @@ def _scenarios() -> Iterator[Scenario]:
     drop = commands.delete_snapshot("desk", "s1")
     yield _scenario("delete snapshot", "off", drop, _off, _taken("s1", "s2"))
     yield _scenario("delete snapshot", "running", drop, _taken("s1"))
+    yield _scenario("rename", "off", commands.rename("desk", "seat"), _off, _taken("s1"))
+    anew = commands.rename("desk", "seat", restart=True)
+    yield _scenario("rename", "running", anew)
     for operation, command, verb in (
         ("snapshot", commands.take_snapshot("desk", "s2"), "domains.switch_disks"),
         ("revert", back, "domains.start"),
         ("delete snapshot", drop, "domains.pull_disk"),
+        ("rename", anew, "domains.define"),
     ):
         refused = _refusing(verb)
         yield _scenario(operation, "refused", command, _taken("s1"), refused, sure=False)

@@ -39,6 +39,7 @@ NOT_COMPLETED = {
     *(
         "vm create name",
         "vm clone clone",
+        "vm rename new_name",
         "vm snapshot create snapshot",
         "backup target create name",
         "host add name",

@@ -62,6 +62,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "gi_destroy": {"gpu": GPU, "id": 7, "profile_id": 19, "start": 2},
     "fabric_activate": {"partition": 13, "gpus": [7], "claim": CLAIM},
     "fabric_deactivate": {"partition": 13, "claim": CLAIM},
+    "claim_rename": {"claim": CLAIM},
     "image_inspect": {"path": "/pool/a.img", "pool_path": "/pool"},
     "file_digest": {"path": "/pool/a.img", "pool_path": "/pool"},
     "thin_volume_create": {"group": "vg0", "name": "a.raw", "bytes": 1 << 20, "source": "b.raw"},

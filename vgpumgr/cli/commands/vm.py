@@ -1,4 +1,4 @@
-"""The commands on VMs: list, show, xml, start, stop, reboot and migrate."""
+"""The commands on VMs: list, show, xml, start, stop, reboot, rename and migrate."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from vgpumgr.cli.views.outcome_views import print_outcome_result, with_users_opt
 from vgpumgr.cli.views.vm_views import power_text, vm_text
 from vgpumgr.endpoints import vms
 from vgpumgr.endpoints.vm_moves import LONGEST_S, MOVE_VM, PLAN_MOVE, MoveVm
+from vgpumgr.endpoints.vm_names import RENAME_VM, RenameVm
 from vgpumgr.model.formats import format_mib
 
 
@@ -85,7 +86,7 @@ COLUMNS = (
 
 @click.group()
 def vm() -> None:
-    """VMs: create, clone, list, show, xml, start, stop, reboot, snapshot, console, migrate, …"""
+    """VMs: create, clone, list, show, start, stop, reboot, rename, snapshot, console, migrate, …"""
 
 
 for command in (vm_connect, vm_console, create, clone, delete, migrate, snapshot):
@@ -121,6 +122,22 @@ def show(context: Context, name: str) -> None:
 def xml(context: Context, name: str) -> None:
     """Print the domain XML from libvirt on the host."""
     echo(context.read(vms.SHOW_XML, vms.OneVm(name=name)).answer["xml"], nl=False)
+
+
+@vm.command()
+@click.argument("name", shell_complete=completed("vms"))
+@click.argument("new_name")
+@click.option("--restart", is_flag=True, help="Stop it if it runs, and start it again.")
+@guest_timeout_option
+@with_users_option
+@output_option
+@pass_context
+def rename(context: Context, /, **asked: Any) -> None:
+    """Give the VM NAME, which is off, the name NEW_NAME.
+
+    UUID, MAC addresses, disks, snapshots, backups and GPU parts stay its own.
+    """
+    print_outcome_result(carry_out(context, RENAME_VM, RenameVm(**asked)))
 
 
 @vm.command()

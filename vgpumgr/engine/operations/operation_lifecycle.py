@@ -29,6 +29,7 @@ from vgpumgr.model.operation import (
     OF_IMAGES,
     OF_SNAPSHOTS,
     REIMAGE,
+    RENAME,
     RESEAT,
     ROLL,
     UNSHELVE,
@@ -278,7 +279,7 @@ def _superseded(
         return "the VM was deleted meanwhile"
     if task.verb == ROLL:
         return "superseded by a newer change" if vm.name in desired else ""
-    if task.verb in {MIGRATE, EVACUATE, RESEAT, *OF_SNAPSHOTS}:
+    if task.verb in {MIGRATE, EVACUATE, RESEAT, RENAME, *OF_SNAPSHOTS}:
         return ""
     if task.host != vm.host:
         return f"the VM is on {vm.host} since"

@@ -29,6 +29,7 @@ from vgpumgr.model.operation import (
     REIMAGE,
     RELEASE,
     REMOVE,
+    RENAME,
     RESEAT,
     REVERT,
     ROLL,
@@ -189,6 +190,7 @@ VERBS = {
     SNAPSHOT: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     REVERT: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     UNSNAPSHOT: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
+    RENAME: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     EVACUATE: OperationVerb(OnRefusal.UNDO, vm_state=VmState.ACTIVE),
     # Planned anew from whatever state they left: there is nothing to take back.
     LEAVE: OperationVerb(OnRefusal.FAIL),
@@ -201,8 +203,8 @@ VERBS = {
     DROP_BACKUP: OperationVerb(OnRefusal.UNDO, backups=(BackupState.GONE, BackupState.THERE)),
 }
 _DELETE_VOLUMES = frozenset({REVERT, UNSNAPSHOT})
-# They end with the VM as it was to be, or as it was: elsewhere, or with other disks.
-_GO_ELSEWHERE = frozenset({MIGRATE, EVACUATE, RESEAT, *OF_SNAPSHOTS})
+# They end with the VM as it was to be, or as it was: elsewhere, with other disks or another name.
+_GO_ELSEWHERE = frozenset({MIGRATE, EVACUATE, RESEAT, RENAME, *OF_SNAPSHOTS})
 
 
 def finished(task: TaskRecord) -> TaskMoved:
@@ -285,7 +287,7 @@ def no_way_back(task: TaskRecord) -> str:
         return "its manifest is deleted, and without that it is no backup"
     if task.verb in _DELETE_VOLUMES:
         return "volumes that it no longer needs are being deleted"
-    if task.verb in {RESEAT, SNAPSHOT}:
+    if task.verb in {RESEAT, RENAME, SNAPSHOT}:
         return f"{task.vm} is as it was to be already"
     return f"it is on {task.hosts[-1]} already"
 

@@ -34,6 +34,7 @@ CHANGES = frozenset(
         "vgpu_adopt",
         "vfio_adopt",
         "disown",
+        "claim_rename",
         "layout_claim",
         "layout_forget",
         "mig_mode_set",

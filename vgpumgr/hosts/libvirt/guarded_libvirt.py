@@ -97,9 +97,9 @@ class GuardedDomains:
         """Power off; long: QEMU may take a while to let go of memory and devices."""
         self._long.change(lambda libvirt: libvirt.domains.destroy(name))
 
-    def undefine(self, name: str) -> None:
+    def undefine(self, name: str, *, keep_tpm: bool = False) -> None:
         """Forget it."""
-        self._short.change(lambda libvirt: libvirt.domains.undefine(name))
+        self._short.change(lambda libvirt: libvirt.domains.undefine(name, keep_tpm=keep_tpm))
 
     def set_autostart(self, name: str, on: bool) -> None:
         """Start with the host, or not."""

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from vgpumgr import domainxml
 from vgpumgr.model.domain import DomainFacts, GuestFacts, KeptBeside, MoveProgress
-from vgpumgr.model.errors import HostRefused, VgpumgrError
+from vgpumgr.model.errors import Conflict, HostRefused, VgpumgrError
 from vgpumgr.sim.libvirt import domain_needs
 from vgpumgr.sim.libvirt.admission import DiskLocks
 from vgpumgr.sim.libvirt.domain_needs import Disk, Needs, read_needs, validated, with_files
@@ -39,6 +39,7 @@ class SimDomains(KnownDomains):
     def define(self, xml: str) -> str:
         """Define, validated by libvirt's schema and parser, and return the XML as kept."""
         needs = validated(self._kernel.host, xml)
+        self._refuse_known(needs.facts)
         read_back = self._libvirt().domains.define(self.told(xml), validate=False)
         if not needs.facts.uuid:
             xml, needs = read_back, read_needs(read_back)
@@ -47,6 +48,13 @@ class SimDomains(KnownDomains):
         domain.xml, domain.needs, domain.persistent = xml, needs, True
         self.keep(domain)
         return xml
+
+    def _refuse_known(self, told: DomainFacts) -> None:
+        """A UUID has one name, and a name one UUID."""
+        for known in (each.facts for each in self._domains.values() if told.uuid):
+            if (known.uuid == told.uuid) != (known.name == told.name):
+                why = f"domain '{known.name}' is already defined with uuid {known.uuid}"
+                raise Conflict("cannot define the domain", why=f"operation failed: {why}")
 
     def start(self, name: str) -> None:
         """Start with what its XML asks for, or refuse as QEMU would; running is no error."""
@@ -76,7 +84,7 @@ class SimDomains(KnownDomains):
         self._libvirt().domains.destroy(name)
         self.is_off(name)
 
-    def undefine(self, name: str) -> None:
+    def undefine(self, name: str, keep_tpm: bool = False) -> None:
         """Forget it; an absent one is no error. A running one lives on until it is off."""
         name = self.named(name)
         domain = self._domains.get(name)

@@ -158,9 +158,9 @@ class ProxyDomains:
         """Power off."""
         self._do("destroy", name=name)
 
-    def undefine(self, name: str) -> None:
+    def undefine(self, name: str, *, keep_tpm: bool = False) -> None:
         """Forget it."""
-        self._do("undefine", name=name)
+        self._do("undefine", name=name, keep_tpm=keep_tpm)
 
     def set_autostart(self, name: str, on: bool) -> None:
         """Start with the host, or not."""

@@ -31,6 +31,7 @@ from vgpumgr.store.ledger.quotas import within_quotas
 from vgpumgr.store.ledger.request_history import keep_requests
 from vgpumgr.store.ledger.transitions import apply_transitions
 from vgpumgr.store.ledger.vm_backups import begin_backups
+from vgpumgr.store.ledger.vm_names import refuse_held_names
 from vgpumgr.store.ledger.vms import change_vms, vm_row
 from vgpumgr.store.schema import (
     gpu,
@@ -74,6 +75,7 @@ def reserve(connection: Connection, stamp: Stamp, start: Reservation) -> None:
     if start.allocations:
         check_slots(connection, start.allocations)
     vms = [vm_row(each) for each in start.vms]
+    refuse_held_names(connection, start)
     with within_quotas(connection, start), within_seats(connection, start):
         _insert_vms(connection, vms)
         changes = change_vms(connection, start.changed_vms)

@@ -52,6 +52,7 @@ from vgpumgr.store.ledger.hosts import end_membership
 from vgpumgr.store.ledger.images import end_copy
 from vgpumgr.store.ledger.replaced_disk import put_first_disk
 from vgpumgr.store.ledger.vm_backups import end_backup
+from vgpumgr.store.ledger.vm_names import rename_vm
 from vgpumgr.store.ledger.vms import place, snapshots_text
 from vgpumgr.store.schema import allocation, operation, step, task, unit, vm
 
@@ -192,7 +193,8 @@ OPERATIONS = {
 
 def arrive(connection: Connection, stamp: Stamp, vm_id: str, task: str, *, arrived: bool) -> None:
     """End the move of a VM where it was going, or where it was; a VM that stays is left alone."""
-    row = connection.execute(select(vm.c.host, vm.c.moving_to).where(vm.c.id == vm_id)).one()
+    asked = select(vm.c.name, vm.c.host, vm.c.moving_to).where(vm.c.id == vm_id)
+    row = connection.execute(asked).one()
     going = place(row.moving_to)
     if going is None:
         return
@@ -216,6 +218,9 @@ def arrive(connection: Connection, stamp: Stamp, vm_id: str, task: str, *, arriv
     connection.execute(update(vm).where(vm.c.id == vm_id).values(**values))
     stays = going.spec is not None or going.snapshots is not None
     came = _CHANGED if stays else _MOVED
+    if arrived and going.spec is not None and going.spec.name != row.name:
+        rename_vm(connection, stamp, vm_id, task, going.spec.name)
+        return
     connection.execute(came if arrived else _STAYED, by_task)
 
 

@@ -13,7 +13,8 @@ from vgpumgr.engine.drift.drift_survey import survey
 from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.model.errors import Conflict, NotFound, StillRunning, UsageError
 from vgpumgr.model.operation import Transition
-from vgpumgr.model.vm import DiskSpec, Terms, VmRecord, VmState
+from vgpumgr.model.vm import Terms, VmRecord, VmState
+from vgpumgr.model.vm_devices import DiskSpec
 from vgpumgr.store.sql_ledger import SqlLedger
 
 DISKS = (DiskSpec(size_bytes=1 << 20),)

@@ -8,11 +8,11 @@ from vgpumgr import domainxml
 from vgpumgr.engine.steps.domain_steps import RedefineDomain, find_ours, ours_of
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.gpu.gpu_framework import claim_of
+from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import OFF
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.operation import Differs, InState, Observed
 from vgpumgr.model.ports import Clock, Host
-from vgpumgr.model.vm import Allocation
 
 
 @dataclass(frozen=True, slots=True)

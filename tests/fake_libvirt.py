@@ -132,6 +132,13 @@ class FakeDomains:
             raise HostRefused(f"missing existing file: {absent[0]}")
         self.host.live_by_name[name] = with_files(live, files)
 
+    def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
+        name = self._named(name)
+        self.host.call("grow_disk", name, disk, capacity_bytes, effect=lambda: None)
+
+    def disk_bytes(self, name: str, disk: str) -> int:
+        return int(self.host.call("disk_bytes", self._named(name), disk, effect=lambda: 0) or 0)
+
     def pull_disk(self, name: str, disk: str, below: str) -> None:
         name = self._named(name)
         effect = partial(self._pull, name, disk, below)

@@ -121,6 +121,19 @@ def a_grown_disk_stays_large_after_a_revert(bench: DiskBench) -> None:
 
 
 @CASES.case()
+def a_disk_grows_under_a_guest_that_runs(bench: DiskBench) -> None:
+    bench.make(*bench.two)
+    bench.write(1)
+    spec = replace(bench.vm().spec, disks=(bench.pool.disk(16), bench.two[1]))
+    bench.engine.apply([spec])[1].raise_for_failure()
+    assert bench.runs()
+    assert bench.host.domains.disk_bytes("a", "vda") >= 16 * MIB
+    bench.stop()
+    assert bench.read() == [1, 1]
+    assert bench.nothing_is_left()
+
+
+@CASES.case()
 def a_copy_of_a_vm_with_snapshots_stands_alone(bench: DiskBench) -> None:
     bench.make(*bench.two)
     bench.stop()

@@ -161,6 +161,15 @@ class Domains(Protocol):
     def cancel_pull(self, name: str, disk: str) -> None:
         """End it: the disk reads as before. None under way is no error."""
 
+    def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
+        """Make a running domain's disk (``vda``) as large as that, which its guest sees at once.
+        HostRefused: it is off, its disk is larger, or what it lies on is smaller and QEMU cannot
+        grow that.
+        """
+
+    def disk_bytes(self, name: str, disk: str) -> int:
+        """How many bytes the guest of a running domain sees of its disk."""
+
     def begin_backup(
         self,
         name: str,

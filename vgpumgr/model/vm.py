@@ -135,6 +135,7 @@ class ChangeReach(StrEnum):
     LEDGER = "ledger"  # the ledger and placement alone
     FLAG = "flag"  # a flag of libvirt's beside the definition
     DEFINITION = "definition"  # the domain's definition, which takes effect at the next start
+    GROWTH = "growth"  # volumes that grow, under a guest that runs or while it is off
     DISKS = "disks"  # volumes that are made or grown while it is off
     SEAT = "seat"  # the place on its host: GPU parts and CPUs are chosen again while it is off
     NEW_VM = "new VM"  # nothing that is there: only a new VM can have it

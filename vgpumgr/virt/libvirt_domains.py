@@ -26,7 +26,7 @@ from vgpumgr.model.domain import (
     Ownership,
 )
 from vgpumgr.model.errors import HostRefused
-from vgpumgr.virt import disk_backup, disk_switch, live_migration
+from vgpumgr.virt import disk_backup, disk_growth, disk_switch, live_migration
 from vgpumgr.virt.domain_lookup import facts, find, require, state, undefine
 from vgpumgr.virt.libvirt_errors import broken, calling, is_absent, is_unsupported
 
@@ -289,6 +289,16 @@ class LibvirtDomains:
         """End it; none under way is no error."""
         with self._acting("leave a disk as it is of", name) as domain:
             disk_switch.cancel_pull(domain, disk)
+
+    def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
+        """Make a running domain's disk larger: see ``disk_growth``."""
+        with self._acting("grow a disk of", name) as domain:
+            disk_growth.grow(domain, disk, capacity_bytes)
+
+    def disk_bytes(self, name: str, disk: str) -> int:
+        """How many bytes its guest sees of it."""
+        with calling(self._connection, f"look at disk {disk} of domain {name}"):
+            return disk_growth.size(require(self._connection, name), disk)
 
     def begin_backup(
         self,

@@ -1,8 +1,11 @@
-"""Snapshots of a VM that is off and of one that runs: taken, reverted to, deleted; a VM renamed."""
+"""Snapshots of a VM that is off and of one that runs: taken, reverted to, deleted; a VM renamed,
+and its disks grown.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tests.faults import commands
 from tests.faults.scenario import Command, Place, Prepare, Scenario
@@ -60,6 +63,8 @@ def _scenarios() -> Iterator[Scenario]:
     yield _scenario("rename", "off", commands.rename("desk", "seat"), _off, _taken("s1"))
     anew = commands.rename("desk", "seat", restart=True)
     yield _scenario("rename", "running", anew)
+    larger = (replace(FRESH, size_bytes=2 * FRESH.size_bytes), FRESH)
+    yield _scenario("grow", "running", commands.apply(_WAY.desk(disks=larger, agent=True)))
     for operation, command, verb in (
         ("snapshot", commands.take_snapshot("desk", "s2"), "domains.switch_disks"),
         ("revert", back, "domains.start"),

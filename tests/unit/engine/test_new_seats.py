@@ -176,6 +176,29 @@ def test_disks_grow_and_more_come(world: SimWorld) -> None:
     assert len(world.hosts.open(world.ledger.host("h1")).storage.volumes("default")) == 1
 
 
+def test_a_disk_grows_under_a_guest_that_runs(world: SimWorld) -> None:
+    larger = replace(SMALL, disks=(replace(DISK, size_bytes=2 << 30),))
+    domains = world.hosts.open(world.ledger.host("h1")).domains
+    planned, outcome = world.engine.apply([larger])
+    outcome.raise_for_failure()
+    [action] = planned.actions
+    assert not action.needs_restart
+    assert domains.disk_bytes("a", "vda") == 2 << 30
+    assert assert_sound(world).spec == larger
+    look = domains.look("a")
+    assert look is not None and look.ownership is not None
+    assert look.state == "running" and look.ownership.generation == world.ledger.vm("a").generation
+    assert world.engine.apply([larger])[0].changes == 0
+
+
+def test_a_disk_that_does_not_grow_leaves_all_as_it_was(world: SimWorld) -> None:
+    world.sim.inject("h1", ["refuse", "domains.grow_disk", "EIO", "1"])
+    larger = replace(SMALL, disks=(replace(DISK, size_bytes=2 << 30),))
+    with pytest.raises(VgpumgrError):
+        world.engine.apply([larger])[1].raise_for_failure()
+    assert assert_sound(world).spec == SMALL
+
+
 @pytest.mark.parametrize(
     "disks", [(), (DiskSpec(size_bytes=1 << 29),), (replace(DISK, format="raw"), DISK)]
 )

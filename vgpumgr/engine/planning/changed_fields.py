@@ -113,7 +113,7 @@ def needs_seat(old: VmSpec, new: VmSpec) -> bool:
 
 def needs_disks(old: VmSpec, new: VmSpec) -> bool:
     """Does the change need volumes that are made or grown?"""
-    return ChangeReach.DISKS in _reaches(old, new)
+    return not _reaches(old, new).isdisjoint({ChangeReach.DISKS, ChangeReach.GROWTH})
 
 
 def stuck_fields(old: VmRecord, new: VmSpec) -> tuple[str, ...]:
@@ -135,7 +135,8 @@ _OFF = {ChangeReach.DEFINITION, ChangeReach.SEAT, ChangeReach.DISKS}
 def _is_stuck(difference: Difference, adopted: bool) -> bool:
     """The definition of an adopted VM names its devices and disks."""
     reach = _reach(*difference)
-    fixed = {ChangeReach.SEAT, ChangeReach.DISKS} if adopted else set()
+    of_devices = {ChangeReach.SEAT, ChangeReach.DISKS, ChangeReach.GROWTH}
+    fixed = of_devices if adopted else set()
     return reach is ChangeReach.NEW_VM or reach in fixed
 
 
@@ -157,7 +158,10 @@ def _disks_reach(before: tuple[DiskSpec, ...], after: tuple[DiskSpec, ...]) -> C
     was, wanted = _untuned(before), _untuned(after)
     if was == wanted:
         return ChangeReach.DEFINITION
-    return ChangeReach.DISKS if _only_grows(was, wanted) else ChangeReach.NEW_VM
+    if not _only_grows(was, wanted):
+        return ChangeReach.NEW_VM
+    same_tuning = [each.tuning for each in before] == [each.tuning for each in after]
+    return ChangeReach.GROWTH if same_tuning else ChangeReach.DISKS
 
 
 def _untuned(disks: tuple[DiskSpec, ...]) -> tuple[DiskSpec, ...]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.operations.operation_records import OperationOpening
+from vgpumgr.engine.planning.changed_fields import needs_restart
 from vgpumgr.engine.planning.new_seats import is_reseated
 from vgpumgr.engine.reservation.domain_plan import domain_xml
 from vgpumgr.engine.reservation.gpu_partitioning import partition_steps
@@ -18,7 +19,12 @@ from vgpumgr.engine.reservation.vm_creation import (
     device_steps,
     release_steps,
 )
-from vgpumgr.engine.reservation.vm_volumes import VmSite, grown_volumes, more_volumes
+from vgpumgr.engine.reservation.vm_volumes import (
+    VmSite,
+    grown_disks,
+    grown_volumes,
+    more_volumes,
+)
 from vgpumgr.engine.steps.device_steps import VacateDevice
 from vgpumgr.engine.steps.domain_steps import RedefineDomain
 from vgpumgr.engine.steps.move_steps import (
@@ -27,8 +33,9 @@ from vgpumgr.engine.steps.move_steps import (
     StartReseated,
     StopToMove,
 )
+from vgpumgr.engine.steps.snapshot_steps import MarkSwitched
 from vgpumgr.engine.steps.step import Step
-from vgpumgr.engine.storage.storage_drivers import create_volume, grow_volume
+from vgpumgr.engine.storage.storage_drivers import create_volume, grow_running, grow_volume
 from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.apply_plan import ActionKind, Plan
 from vgpumgr.model.domain import VolumePlan
@@ -36,8 +43,8 @@ from vgpumgr.model.operation import RESEAT, OperationRecord, TaskRecord
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.vm import VmPlace, VmRecord, VmSpec, VmState
 
-# Always cold: libvirt migrates between hosts alone. The new devices are made first where there is
-# room for both; the old ones go when the VM has the new ones for good.
+# Cold, but for disks that grow: libvirt migrates between hosts. The new devices are made first
+# where there is room for both; the old ones go when the VM has the new ones for good.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +59,12 @@ class NewSeat:
     runs: bool
     spec: VmSpec | None = None
     releases_first: bool = False
+
+    @property
+    def grows_running(self) -> bool:
+        """Does it run, and is nothing to change that needs a stop?"""
+        kept = self.placed is None and self.spec is not None
+        return kept and self.runs and not needs_restart(self.vm.spec, self.spec or self.vm.spec)
 
     def more(self, site: VmSite) -> tuple[VolumePlan, ...]:
         """The volumes of its new disks."""
@@ -95,8 +108,12 @@ def seat_allocations(
 
 def seat_steps(wanted: NewSeat, new: tuple[Allocation, ...], sites: VmSites) -> Iterator[Step]:
     """Its new volumes, then off, its new devices made, defined with all that, started, and what it
-    had released: before they are made where they need its place.
+    had released: before they are made where they need its place. Where nothing but disks grows, it
+    runs on.
     """
+    if wanted.grows_running:
+        yield from _growth(wanted, sites)
+        return
     vm, site, old = wanted.vm, sites.site(wanted.vm.host), sites.allocations(wanted.vm)
     there = wanted.there(site)
     for plan in wanted.more(site):
@@ -122,6 +139,24 @@ def seat_steps(wanted: NewSeat, new: tuple[Allocation, ...], sites: VmSites) -> 
         yield StartReseated(name=vm.name, vm_id=vm.id)
     if wanted.placed and not wanted.releases_first:
         yield from release_steps(old)
+
+
+def _growth(wanted: NewSeat, sites: VmSites) -> Iterator[Step]:
+    """Its disks grow under its guest; definition and mark say of which generation it is."""
+    vm, site = wanted.vm, sites.site(wanted.vm.host)
+    there = wanted.there(site)
+    for disk, volume, size in grown_disks(vm, there.spec):
+        yield from grow_running(vm, disk, volume, size, site.facts)
+    autostart = site.autostarts(vm.spec)
+    yield RedefineReseated(
+        name=vm.name,
+        vm_id=vm.id,
+        xml=sites.definition(there),
+        old_xml=sites.definition(vm),
+        autostart=site.autostarts(there.spec),
+        old_autostart=autostart,
+    )
+    yield MarkSwitched(vm.name, vm.id, sites.mark(there))
 
 
 @dataclass(frozen=True, slots=True)

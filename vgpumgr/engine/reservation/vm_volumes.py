@@ -113,6 +113,14 @@ def grown_volumes(vm: VmRecord, spec: VmSpec) -> Iterator[tuple[str, str, int]]:
             yield pool, name, new.size_bytes
 
 
+def grown_disks(vm: VmRecord, spec: VmSpec) -> Iterator[tuple[str, tuple[str, str], int]]:
+    """(what the guest calls it, volume, bytes) of a VM's disks that are larger in a spec."""
+    sizes = {(pool, name): size for pool, name, size in grown_volumes(vm, spec)}
+    for each in attached(vm):
+        if (volume := (each.pool, each.name)) in sizes:
+            yield each.guest_name, volume, sizes[volume]
+
+
 def laid_over_name(vm: VmRecord, number: int) -> str:
     """The name of a volume that comes over that of a VM's n-th disk: that of none that it has."""
     taken = {name for _, name in vm.every_volume}

@@ -31,6 +31,7 @@ class FilePool:
     abilities: Collection[Ability] = frozenset(Ability)
     formats: Collection[str] = ("qcow2", "raw")
     layered: bool = True
+    grown_by_guest: bool = True
 
     def create(self, plan: VolumePlan, pool: StoragePool) -> Step:
         """libvirt makes it."""

@@ -68,6 +68,10 @@ class StorageDriver(Protocol):
     def layered(self) -> bool:
         """Does a volume name in a header of its own what it is laid over?"""
 
+    @property
+    def grown_by_guest(self) -> bool:
+        """Can QEMU make a volume larger that it has open? Otherwise it is made so first."""
+
     def create(self, plan: VolumePlan, pool: StoragePool) -> Step:
         """Make a volume; undone, it is deleted."""
 

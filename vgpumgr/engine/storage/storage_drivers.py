@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vgpumgr.engine.steps.disk_growth import GrowDisk
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.engine.steps.volume_steps import CreateVolume, GrowVolume
 from vgpumgr.engine.storage.ceph_pool import CephPool
@@ -13,6 +14,7 @@ from vgpumgr.engine.storage.thin_lvm_pool import ThinLvmPool
 from vgpumgr.model.domain import VolumePlan
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.host import HostFacts, StoragePool
+from vgpumgr.model.vm import VmRecord
 
 DRIVERS: Mapping[str, StorageDriver] = {
     **dict.fromkeys(sorted(FOLDERS), FilePool()),
@@ -50,6 +52,26 @@ def grow_volume(volume: VolumeName, capacity_bytes: int, facts: HostFacts) -> St
     if driver and pool:
         return driver.grow(volume, capacity_bytes, pool)
     return GrowVolume(pool=volume[0], name=volume[1], capacity_bytes=capacity_bytes)
+
+
+def grow_running(
+    vm: VmRecord, disk: str, volume: VolumeName, capacity_bytes: int, facts: HostFacts
+) -> tuple[Step, ...]:
+    """The steps that make a disk (``vda``) of a running VM larger."""
+    pool = _pool(facts, volume[0])
+    driver = DRIVERS.get(pool.kind) if pool else None
+    before = driver is not None and pool is not None and not driver.grown_by_guest
+    return (
+        *([grow_volume(volume, capacity_bytes, facts)] if before else []),
+        GrowDisk(
+            vm=vm.name,
+            vm_id=vm.id,
+            disk=disk,
+            pool=volume[0],
+            name=volume[1],
+            capacity_bytes=capacity_bytes,
+        ),
+    )
 
 
 def _pool(facts: HostFacts, name: str) -> StoragePool | None:

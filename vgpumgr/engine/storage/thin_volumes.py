@@ -24,6 +24,7 @@ class ThinVolumes:
 
     formats: Collection[str] = (RAW,)
     layered: bool = False
+    grown_by_guest: bool = False
 
     def refusal(self, disk: PlacedDisk) -> str:
         """A clone of anything else would be declared as what it is not."""

@@ -152,6 +152,14 @@ class GuardedDomains:
         """Let a frozen guest write again."""
         self._short.change(lambda libvirt: libvirt.domains.thaw(name))
 
+    def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
+        """Make a running domain's disk larger."""
+        self._short.change(lambda libvirt: libvirt.domains.grow_disk(name, disk, capacity_bytes))
+
+    def disk_bytes(self, name: str, disk: str) -> int:
+        """How many bytes its guest sees of it."""
+        return self._short.read(lambda libvirt: libvirt.domains.disk_bytes(name, disk))
+
     def pull_disk(self, name: str, disk: str, below: str) -> None:
         """Begin to leave out a file below its disk."""
         self._short.change(lambda libvirt: libvirt.domains.pull_disk(name, disk, below))

@@ -201,6 +201,30 @@ class SimDomains(KnownDomains):
             raise HostRefused(doing, why=why)
         self._storage.lay_over(path, below)
 
+    def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
+        """Make a running domain's disk larger, or refuse as QEMU would."""
+        name = self.named(name)
+        self.unlocked(name, "grow a disk of")
+        doing = f"cannot grow disk {disk} of domain {name}"
+        path = self._disk_path(name, disk, doing)
+        if why := self._storage.grow_file(path, capacity_bytes):
+            raise HostRefused(doing, why=why)
+
+    def disk_bytes(self, name: str, disk: str) -> int:
+        """How many bytes its guest sees of it."""
+        name = self.named(name)
+        path = self._disk_path(name, disk, f"cannot look at disk {disk} of domain {name}")
+        return self._storage.capacity_of(path)
+
+    def _disk_path(self, name: str, disk: str, doing: str) -> str:
+        domain = self.require(name)
+        if domain.running is None:
+            raise HostRefused(doing, why="it is off")
+        found = next((each.path for each in domain.running.disks if each.target == disk), "")
+        if not found:
+            raise HostRefused(doing, why=f"invalid argument: invalid path '{disk}' not assigned")
+        return found
+
     def pull_progress(self, name: str, disk: str) -> MoveProgress | None:
         """Nothing is under way for longer than a call takes."""
         self.require(self.named(name))

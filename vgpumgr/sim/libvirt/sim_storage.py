@@ -154,6 +154,21 @@ class SimStorage(VolumeFiles):
         grown = replace(facts, capacity_bytes=capacity_bytes)
         shelf.keep(grown, etree.tostring(made, encoding="unicode"))
 
+    def grow_file(self, path: str, capacity_bytes: int) -> str:
+        """Make what a running QEMU has open larger; what QEMU would say where it cannot."""
+        facts = self._at(path)
+        if facts.capacity_bytes >= capacity_bytes:
+            return ""
+        if self._host.pool_kind(facts.pool) == "logical":
+            doing = "internal error: unable to execute QEMU command 'block_resize'"
+            return f"{doing}: Cannot grow device files"
+        self.extend(facts.pool, facts.name, capacity_bytes)
+        return ""
+
+    def capacity_of(self, path: str) -> int:
+        """How large the volume at a path is."""
+        return self._at(path).capacity_bytes
+
     def lay_over(self, path: str, below: str) -> None:
         """Have a volume read as before over another one, or nothing: it takes what it lacks."""
         facts, before = self._at(path), self.content(path).data

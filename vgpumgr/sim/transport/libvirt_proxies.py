@@ -36,7 +36,7 @@ Call = Callable[[str, str, dict[str, Any], Any], Any]
 # Methods of libvirt that change nothing.
 READS = frozenset({"list", "look", "xml", "pools", "networks", "filters", "versions"})
 READS |= {"volumes", "live_xml", "cpu_fits", "kept_beside", "progress", "pull_progress", "download"}
-READS |= {"read", "backup_progress", "checkpoints"}
+READS |= {"read", "backup_progress", "checkpoints", "disk_bytes"}
 
 
 class SimRunner:
@@ -218,6 +218,14 @@ class ProxyDomains:
     def thaw(self, name: str) -> None:
         """Let a frozen guest write again."""
         self._do("thaw", name=name)
+
+    def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
+        """Make a running domain's disk larger."""
+        self._do("grow_disk", name=name, disk=disk, capacity_bytes=capacity_bytes)
+
+    def disk_bytes(self, name: str, disk: str) -> int:
+        """How many bytes its guest sees of it."""
+        return int(self._call("domains", "disk_bytes", {"name": name, "disk": disk}, int))
 
     def pull_disk(self, name: str, disk: str, below: str) -> None:
         """Begin to leave out a file below its disk."""

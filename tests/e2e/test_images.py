@@ -49,13 +49,16 @@ def test_an_image_from_its_file_to_its_end(cli: Cli, file: Path) -> None:
     [image] = cli.items("image", "list")
     assert ({each["host"] for each in image["copies"]}, image["vms"]) == ({"h1", "h2"}, ["desk"])
 
-    kept = cli.fails(7, "image", "retire", "cad@1", "--delete-copies")
+    kept = cli.fails(7, "image", "retire", "cad@1", "--delete-copies", "-y")
     assert "on h2 by desk" in kept.err
     assert "used by desk" in cli.ok("image", "show", "cad@1").out
     assert "is retired" in cli.fails(4, "apply", "-f", over(cli, "other", "cad@1")).err
-    assert "h2" in cli.fails(4, "image", "retire", "cad@1", "--delete-copies").err
+    assert "h2" in cli.fails(4, "image", "retire", "cad@1", "--delete-copies", "-y").err
     cli.ok("vm", "delete", "desk", "--force", "-y")
-    assert cli.ok("image", "retire", "cad@1", "--delete-copies", "-o", "json").json["copies"] == []
+    assert (
+        cli.ok("image", "retire", "cad@1", "--delete-copies", "-y", "-o", "json").json["copies"]
+        == []
+    )
     assert names(cli.items("image", "list")) == ["cad@1"]
     events = {each["event"] for each in cli.items("audit", "list")}
     assert events >= {"image.imported", "image.copy-there", "image.retired", "image.copy-gone"}
@@ -92,7 +95,7 @@ def test_a_cd_is_an_image_of_which_no_disk_is_made(cli: Cli, tmp_path: Path) -> 
     assert "image tools@1 is a CD" in refused.err
     desks = cli.documents(pool(image="tools@1", max=1), name="pool.yaml")
     assert "image tools@1 is a CD" in cli.fails(2, "apply", "-f", desks).err
-    cli.ok("image", "retire", "tools@1", "--delete-copies")
+    cli.ok("image", "retire", "tools@1", "--delete-copies", "-y")
 
 
 def test_a_bare_volume_is_placed_by_and_plan_and_apply_agree() -> None:

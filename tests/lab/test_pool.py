@@ -146,7 +146,7 @@ def test_a_day_of_a_pool(lab: LabHost, vgpumgr: Vgpumgr, tmp_path: Path) -> None
         until_gone(vgpumgr)
     vgpumgr("host", "uncordon", lab.name)  # no controller looks after its boots any more
     for version in (1, 2):
-        vgpumgr("image", "retire", f"{IMAGE}@{version}", "--delete-copies")
+        vgpumgr("image", "retire", f"{IMAGE}@{version}", "--delete-copies", "-y")
     assert lab.settled(before) == before
 
 

@@ -141,6 +141,11 @@ class App:
         opened = self.__dict__.get("writable_ledger") or self.__dict__.get("ledger")
         return opened.frozen() if opened is not None else None
 
+    def absent_ledger(self) -> str:
+        """The file of the ledger where there is none; empty where there is one, or a server."""
+        where = self.config.ledger
+        return "" if "://" in where or Path(where).exists() else where
+
     def migrate_ledger(self) -> Migration:
         """Bring the ledger to today's schema; LedgerError when there is none."""
         from vgpumgr.store import migrate_ledger

@@ -158,6 +158,14 @@ def _names() -> tuple[str, ...]:
 def _check_keys(source: str, values: Mapping[str, str]) -> None:
     for key in values:
         if key not in _names():
+            below = [name for name in _names() if name.startswith(f"{key}_")]
+            if len(below) == 1:
+                inner = below[0].removeprefix(f"{key}_")
+                raise UsageError(
+                    f"{source}: {key} is a group of settings",
+                    why=f"its value is that of {inner} in it",
+                    next=f"{key}: {{{inner}: {values[key]}}}",
+                )
             raise UsageError(
                 f"{source}: unknown setting {key}", next=f"known settings: {', '.join(_names())}"
             )

@@ -84,10 +84,15 @@ class Context:
         """The answer of an endpoint that changes the ledger alone, and is done at once."""
         return self.read(endpoint, asked)
 
-    def warn_if_frozen(self) -> None:
-        """One line on stderr under whatever is listed from a ledger that may not allocate."""
+    def warn_after_list(self) -> None:
+        """One line on stderr under what is listed from a ledger that is not there, though it was
+        named, or that may not allocate.
+        """
         from vgpumgr.cli.output import say
 
+        if self.overrides and self._opened and (where := self.app.absent_ledger()):
+            makes_one = "vgpumgr host add NAME --address USER@HOST"
+            say(f"there is no ledger at {where}: {makes_one} makes one")
         if why := self._frozen_why().partition(";")[0]:
             say(f"the ledger is frozen, nothing is allocated or started: {why}: vgpumgr store thaw")
 

@@ -179,7 +179,7 @@ def root(ctx: click.Context, state_dir: str | None, ledger: str | None, server: 
     ctx.color = False if os.environ.get("NO_COLOR") else None
     overrides = {"state_dir": state_dir, "ledger": ledger}
     ctx.obj = Context({key: value for key, value in overrides.items() if value}, server or "")
-    ctx.meta[AFTER_LISTS] = ctx.obj.warn_if_frozen
+    ctx.meta[AFTER_LISTS] = ctx.obj.warn_after_list
     ctx.call_on_close(ctx.obj.close)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,7 @@ from vgpumgr.endpoints.outcomes import OutcomeItem, failure_of, outcome_item, ou
 from vgpumgr.endpoints.own_documents import require_new_vm_name, require_own_plan
 from vgpumgr.endpoints.plan_items import AppliedPlan, plan_item
 from vgpumgr.endpoints.shapes import ItemList, Name, Time
-from vgpumgr.model.errors import Conflict, UsageError
+from vgpumgr.model.errors import Conflict, UsageError, VgpumgrError
 from vgpumgr.model.vm_backup import VmBackup
 
 if TYPE_CHECKING:
@@ -207,11 +208,23 @@ def restore_backup(context: CallContext, asked: RestoreBackup) -> Result[Applied
 
     profiles = asked.profiles if asked.profiles or asked.no_gpus else None
     request = RestoreRequest(name=asked.name, profiles=profiles, pool=asked.pool)
-    with context.changing() as engine:
+    with context.changing() as engine, _without_file(backup):
         spec = engine.restored_spec(backup, request, read)
         done, outcome = engine.apply([spec], show=lambda plan: require_own_plan(context, plan))
     answer: Any = {**plan_item(done), **outcome_item(outcome), "name": "plan"}
     return Result(answer=answer, error=failure_of(outcome))
+
+
+@contextmanager
+def _without_file(backup: VmBackup) -> Iterator[None]:
+    """What to type next names no file: a restored VM has none."""
+    try:
+        yield
+    except VgpumgrError as error:
+        if "-f FILE" in error.next:
+            again = f"vgpumgr backup restore {backup.id[:8]}"
+            error.next = f"{again} --gpu PROFILE (vgpumgr capacity), or {again} --no-gpus"
+        raise
 
 
 def delete_backup(context: CallContext, asked: OneBackup) -> Result[OutcomeItem]:

@@ -52,6 +52,7 @@ def test_without_one(tmp_path: Path) -> None:
     [
         ("auth: {oidc: {issuer: https://x}}", "auth_oidc_issuer: https://x needs a client"),
         ("auth: {certificate_user: name}", "auth_certificate_user: name is no part"),
+        ("reserve: 1", "reserve is a group of settings"),
         ("auth: {oidc: {isuer: https://x}}", "unknown setting auth_oidc_isuer"),
         ("auth: {oidc: {scopes: [openid]}}", "auth_oidc_scopes: is not a text"),
         ("auth: {}", "auth: is not a text"),

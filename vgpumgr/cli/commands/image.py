@@ -21,6 +21,7 @@ from vgpumgr.cli.output import (
     print_list,
 )
 from vgpumgr.cli.running_command import carry_out, finish
+from vgpumgr.cli.terminal import confirm
 from vgpumgr.cli.views.ages import age
 from vgpumgr.endpoints.image_imports import ImageToImport
 from vgpumgr.endpoints.images import (
@@ -170,13 +171,18 @@ def show(context: Context, name: str) -> None:
 @image.command()
 @click.argument("name", shell_complete=completed("images"))
 @click.option("--delete-copies", is_flag=True, help="Delete the copies that no VM uses.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before copies are deleted.")
 @output_option
 @pass_context
-def retire(context: Context, name: str, delete_copies: bool) -> None:
+def retire(context: Context, name: str, delete_copies: bool, yes: bool) -> None:
     """Use NAME@VERSION for no new VM. VMs with a disk over it keep running.
 
     A copy is deleted from a host only where no disk lies over it, kept disks included.
     """
+    if delete_copies:
+        item = context.read(SHOW_IMAGE, OneImage(name=name)).answer
+        if hosts := [each["host"] for each in item["copies"]]:
+            confirm(yes=yes)(f"delete the copies of {name} on {', '.join(hosts)}?")
     asked = ImageRetirement(name=name, delete_copies=delete_copies)
     done = carry_out(context, RETIRE_IMAGE, asked)
     _print(done.answer)

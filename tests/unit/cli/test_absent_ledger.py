@@ -35,4 +35,4 @@ def test_a_refused_restore_names_no_file() -> None:
     with pytest.raises(Conflict) as refused, _without_file(backup):
         raise Conflict("no room", next="vgpumgr apply -f FILE --partial")
     assert refused.value.next.startswith("vgpumgr backup restore 01234567 --gpu PROFILE")
-    assert "FILE" not in refused.value.next
+    assert "-f FILE" not in refused.value.next

@@ -33,15 +33,17 @@ _JOURNAL = frozenset({"reserve", "record"})
 # interrupts a command, a backup is put in the ledger's place. Hosts that show nothing new are
 # looked at between use cases: a controller that dies there has lost a time of day.
 _OF_NO_USE_CASE = frozenset({"add_host", "leave_operations", "raise_epoch", "looked_again"})
-# Roles, tokens, logins, secrets, flavours, prices, licences, backup targets, webhooks, requests
-# over HTTP and the trail's seal are a transaction each, and no host is asked for them;
-# tests/api/kills.py kills servers in the midst of them.
+# Roles, tokens, logins, secrets, flavours, prices, licences, backup targets, webhooks, calendars,
+# notifications, requests over HTTP and the trail's seal are a transaction each, and no host is
+# asked for them; tests/api/kills.py kills servers in the midst of them.
 _OF_ACCESS = frozenset(
     {
         *("bind_role", "unbind_role", "add_api_token", "use_api_token", "revoke_api_token"),
         *("set_secret", "remove_secret", "set_flavour", "delete_flavour"),
         *("set_price_book", "remove_price_book", "set_licence", "delete_licence"),
         *("set_power_budgets", "remove_power_budget"),
+        *("set_notification", "remove_notification", "set_calendar", "remove_calendar"),
+        *("notified", "notification_failed", "tell_notices"),
         *("set_backup_target", "delete_backup_target"),
         *("add_webhook", "pause_webhook", "resume_webhook", "remove_webhook"),
         *("webhook_delivered", "webhook_failed"),  # tests/e2e/test_webhooks.py kills a delivery

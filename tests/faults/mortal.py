@@ -43,6 +43,8 @@ READS = frozenset(
         "queue",
         "quotas",
         "licences",
+        "notifications",
+        "calendars",
         "secrets",
         "flavours",
         "backup_targets",

@@ -47,6 +47,9 @@ class Permission(StrEnum):
     AUDIT_READ = "audit:read"
     ACCESS_READ = "access:read"
     ACCESS_WRITE = "access:write"
+    NOTIFICATION_READ = "notification:read"
+    NOTIFICATION_WRITE = "notification:write"
+    CALENDAR_WRITE = "calendar:write"
     WEBHOOK_READ = "webhook:read"
     WEBHOOK_WRITE = "webhook:write"
     TOKEN_OWN = "token:own"  # noqa: S105
@@ -61,6 +64,9 @@ FLEET_WIDE = frozenset(
         Permission.QUOTA_WRITE,
         Permission.PRICE_WRITE,
         Permission.POWER_WRITE,
+        Permission.CALENDAR_WRITE,
+        Permission.NOTIFICATION_READ,
+        Permission.NOTIFICATION_WRITE,
         Permission.IMAGE_WRITE,
         Permission.FLAVOUR_WRITE,
         Permission.BACKUP_WRITE,

@@ -47,6 +47,9 @@ _FLEET_WRITES = frozenset(
         Permission.QUOTA_WRITE,
         Permission.PRICE_WRITE,
         Permission.POWER_WRITE,
+        Permission.CALENDAR_WRITE,
+        Permission.NOTIFICATION_READ,
+        Permission.NOTIFICATION_WRITE,
         Permission.IMAGE_WRITE,
         Permission.FLAVOUR_WRITE,
         Permission.BACKUP_WRITE,
@@ -76,7 +79,7 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = MappingProxyType(
         Role.AUDITOR: _READS
         | _FLEET_READS
         | {Permission.AUDIT_READ, Permission.ACCESS_READ, Permission.STORE_READ}
-        | {Permission.SECRET_READ, Permission.WEBHOOK_READ}
+        | {Permission.SECRET_READ, Permission.WEBHOOK_READ, Permission.NOTIFICATION_READ}
         | _OWN_TOKENS,
         Role.ADMIN: frozenset(Permission),
     }

@@ -14,6 +14,7 @@ from vgpumgr.app.setting_values import (
     DEFAULT_LANES,
     DEFRAG_THRESHOLD,
     QUARANTINE_AFTER,
+    MailSecurity,
     SeriesChoice,
     SettingText,
     Unasked,
@@ -72,6 +73,9 @@ class Config:
     ``telemetry_user_labels`` whether owners of dedicated desktops are named in labels.
     Receivers of webhooks are in ``webhook_networks``; (): anywhere but on this machine, in
     link-local networks and at metadata services.
+    Mail of notifications goes to ``mail_server`` (empty: none does), a ``HOST:PORT``, from
+    ``mail_from``; ``mail_password`` names the secret of the fleet that ``mail_user`` logs in with,
+    ``mail_ca`` a file of certificates to trust in place of the system's.
     ``health_actions`` is what `serve` does about GPUs by what they ask for, and ``health_mode``
     whether it does it or says so; ``power_mode`` the same of power budgets and hot GPUs.
     """
@@ -117,6 +121,12 @@ class Config:
     telemetry_user_labels: bool = False
     telemetry_dir: Path | None = None
     webhook_networks: tuple[Network, ...] = ()
+    mail_server: str = ""
+    mail_security: MailSecurity = MailSecurity.STARTTLS
+    mail_from: str = ""
+    mail_user: str = ""
+    mail_password: str = ""
+    mail_ca: Path | None = None
     health_mode: HealthMode = HealthMode.DRY_RUN
     power_mode: HealthMode = HealthMode.DRY_RUN
     health_actions: Mapping[ActionClass, Actions] = field(default_factory=lambda: DEFAULT_ACTIONS)
@@ -219,5 +229,11 @@ def _build(settings: Mapping[str, SettingText], environ: Mapping[str, str]) -> C
         webhook_networks=values.networks(settings, "webhook_networks"),
         health_mode=values.action_mode(settings, "health_mode"),
         power_mode=values.action_mode(settings, "power_mode"),
+        mail_server=texts.get("mail_server", ""),
+        mail_security=values.mail_security(settings, "mail_security"),
+        mail_from=texts.get("mail_from", ""),
+        mail_user=texts.get("mail_user", ""),
+        mail_password=texts.get("mail_password", ""),
+        mail_ca=values.path(texts, "mail_ca"),
         health_actions=values.health_actions(settings),
     )

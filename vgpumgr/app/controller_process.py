@@ -17,6 +17,8 @@ from vgpumgr.app.backup_schedule import scheduled_backups
 from vgpumgr.app.composition import App
 from vgpumgr.app.config import Config
 from vgpumgr.app.console_proxy import ticket_service
+from vgpumgr.app.notifications.notices import NoticeBuffer
+from vgpumgr.app.notifications.notification_schedule import scheduled_notifications
 from vgpumgr.app.purge_schedule import scheduled_purges
 from vgpumgr.app.setting_values import Unasked
 from vgpumgr.app.telemetry_schedule import scheduled_telemetry
@@ -104,7 +106,8 @@ class ControllerProcess:
     ) -> None:
         self._config = config
         self._options = options
-        self._emit = emit
+        self._notices = NoticeBuffer()
+        self._emit = self._notices.telling(emit)
         self._stop = threading.Event()
         self._turns: ThreadCycleRunner[CycleEnd] | None = None
 
@@ -189,8 +192,8 @@ class ControllerProcess:
     @contextmanager
     def _beside(self, app: App) -> Iterator[None]:
         """What is done while hosts are reconciled: tickets are given, the trail is sealed, the
-        ledger is backed up, what has ended is purged, webhooks are sent what is new, figures of
-        GPUs are read.
+        ledger is backed up, what has ended is purged, webhooks are sent what is new, people mail,
+        figures of GPUs are read.
         """
         ledger = app.writable_ledger
         with (
@@ -198,6 +201,7 @@ class ControllerProcess:
             scheduled_backups(ledger, self._config, self._emit),
             scheduled_purges(app, self._emit),
             scheduled_deliveries(ledger, self._config, self._emit),
+            scheduled_notifications(ledger, self._config, app.secrets, self._notices, self._emit),
             scheduled_telemetry(app, self._emit),
             self._tickets(app),
         ):

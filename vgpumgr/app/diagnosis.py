@@ -10,6 +10,7 @@ from vgpumgr import catalog, checks
 from vgpumgr.app.api_findings import api_findings
 from vgpumgr.app.composition import App, is_simulated
 from vgpumgr.app.ledger_admin import exposed
+from vgpumgr.app.notifications.notification_findings import notification_findings
 from vgpumgr.app.stored_findings import backup_findings, secret_findings
 from vgpumgr.app.webhooks.webhook_findings import webhook_findings
 from vgpumgr.engine.capacity.fragmentation_gauge import FragmentationMeasure
@@ -93,6 +94,7 @@ def examine(app: App) -> tuple[Finding, ...]:
     findings = [_ledger(app), *_exposed(app), *backup_findings(app), *api_findings(app.config)]
     findings += [*secret_findings(app), *_operations(app)]
     findings += webhook_findings(app.ledger, app.config)
+    findings += notification_findings(app.ledger, app.config)
     if not hosts:
         findings.append(
             Finding(

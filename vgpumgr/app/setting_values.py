@@ -48,6 +48,14 @@ class SeriesChoice(StrEnum):
     ALL = "all"
 
 
+class MailSecurity(StrEnum):
+    """How the connection to the mail server is secured."""
+
+    STARTTLS = "starttls"
+    TLS = "tls"
+    NONE = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class SettingText:
     """One value as text, and where it was written."""
@@ -254,6 +262,16 @@ def folder(settings: Mapping[str, SettingText], key: str) -> Path | None:
     if not setting.text.startswith("/"):
         setting.refuse(key, "is not an absolute path", next=f"{key}: /srv/backups")
     return Path(setting.text)
+
+
+def mail_security(settings: Mapping[str, SettingText], key: str) -> MailSecurity:
+    """One of its words; STARTTLS where it is not set."""
+    setting = settings.get(key)
+    if setting is None or not setting.text:
+        return MailSecurity.STARTTLS
+    if setting.text not in set(MailSecurity):
+        setting.refuse(key, f"is none of {', '.join(MailSecurity)}")
+    return MailSecurity(setting.text)
 
 
 def span(settings: Mapping[str, SettingText], key: str, default: float) -> float:

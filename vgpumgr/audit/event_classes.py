@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from vgpumgr.model.notification import NOTICE, NOTICES
+
 
 class EventClass(NamedTuple):
     """``event.category``, ``event.type`` and ``event.outcome``, each one of ECS's words."""
@@ -110,6 +112,11 @@ EVENT_CLASSES: Mapping[str, EventClass] = {
     "pool.changed": _CHANGED,
     "pool.deleted": _GONE,
     "pool.made": _MADE,
+    "calendar.removed": _GONE,
+    "calendar.set": _CHANGED,
+    "notification.removed": _GONE,
+    "notification.set": _CHANGED,
+    **{f"{NOTICE}{each}": _SEEN for each in NOTICES},
     "licence.deleted": _GONE,
     "licence.set": _CHANGED,
     "power.budget-removed": _GONE,

@@ -72,6 +72,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "webhook:webhook",
         "Records of the trail, sent as they are written: add, list, show, …",
     ),
+    "notification": (
+        "notification:notification",
+        "Mail of what matters: apply, list, show, test, resume, remove.",
+    ),
+    "calendar": ("calendar:calendar", "Holidays by name: apply, list, remove."),
     "auth": ("auth:auth", "Access: roles, whoami, test, session."),
     "audit": ("audit:audit", "Audit trail of every change: list, verify, export, …"),
     "store": ("store:store", "The ledger: backup, restore, thaw, check, migrate."),
@@ -109,6 +114,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Fleet care": ("serve", "api", "drift", "heal", "adopt", "takeover", "operation"),
     "Showback": ("report", "price"),
     "Access": ("context", "login", "logout", "role", "token", "secret", "auth", "webhook"),
+    "Notifications": ("notification", "calendar"),
     "Ledger and settings": ("store", "audit", "schema", "completion", "sim"),
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from vgpumgr.model.holiday_calendar import Holidays
 from vgpumgr.model.load_scale import LoadWindow
 from vgpumgr.model.pool import PoolSpec
 
@@ -163,7 +164,7 @@ class PoolView:
     for bookings of other pools. ``draining`` maps hosts that are drained to the time at which
     sessions there end; None: whenever they do. ``bookings`` are those that this pool serves.
     ``closing``: it empties as users log off. ``load`` is what the desktops' load asks for; None: it
-    does not count.
+    does not count. ``holidays`` are the days of the calendars that schedules go by.
     """
 
     pool: PoolSpec
@@ -176,6 +177,7 @@ class PoolView:
     bookings: tuple[Booking, ...] = ()
     closing: bool = False
     load: LoadWindow | None = None
+    holidays: Holidays = field(default_factory=dict)
 
     @property
     def image(self) -> str:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 from vgpumgr.model.api_request import RequestLedger
 from vgpumgr.model.credential import AccessLedger
 from vgpumgr.model.flavour import FlavourLedger
+from vgpumgr.model.holiday_calendar import CalendarLedger
 from vgpumgr.model.licence import LicenceLedger
+from vgpumgr.model.notification import NotificationLedger
 from vgpumgr.model.power import PowerLedger
 from vgpumgr.model.sealed_trail import SealLedger
 from vgpumgr.model.secret import SecretLedger
@@ -59,9 +61,11 @@ class Subscription(Protocol):
 class Ledger(
     AccessLedger,
     BackupLedger,
+    CalendarLedger,
     FlavourLedger,
     LicenceLedger,
     PowerLedger,
+    NotificationLedger,
     RequestLedger,
     SealLedger,
     SecretLedger,

@@ -166,6 +166,11 @@ class PoolSpec:
     scale: ScalePolicy | None = None
 
     @property
+    def calendars(self) -> frozenset[str]:
+        """The calendars that its schedules go by."""
+        return frozenset(each.except_on for each in self.schedules) - {""}
+
+    @property
     def profile(self) -> str:
         """The profile of a desktop's first GPU part; empty where it has none, or asks by size."""
         return self.desktop.gpus[0].profile if self.desktop.gpus else ""

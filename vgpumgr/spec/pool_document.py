@@ -25,13 +25,14 @@ from vgpumgr.model.pool import (
     UpdatePolicy,
     UpdateWhen,
 )
-from vgpumgr.model.pool_schedule import DAYS, Schedule, overlap
+from vgpumgr.model.pool_schedule import DAYS, Schedule, WeekHours, overlap
 from vgpumgr.model.vm import NAME, VmSpec
 from vgpumgr.model.vm_devices import DiskMode, DiskSpec
 from vgpumgr.spec.fields import (
     DiskSize,
     Duration,
     Line,
+    Name,
     ObjectName,
     Percent,
     Strict,
@@ -84,23 +85,39 @@ _Days = Annotated[
 Zone = Annotated[Line, AfterValidator(_zone)]
 
 
-class ScheduleModel(Strict):
-    """Hours of some days, with the numbers of desktops in them."""
+class HoursModel(Strict):
+    """Hours of some days."""
 
     days: list[_Days] = Field(min_length=1, max_length=7)
     start: _Clock = Field(alias="from")
     end: _Clock = Field(alias="to")
-    min: int = Field(ge=0)
-    spare: int = Field(ge=0)
 
-    def value(self) -> Schedule:
-        """The schedule in the model's words."""
-        return Schedule(
+    def hours(self) -> WeekHours:
+        """The hours in the model's words."""
+        return WeekHours(
             days=tuple(sorted({day for days in self.days for day in _each(days)})),
             start=_minutes(self.start),
             end=_minutes(self.end),
+        )
+
+
+class ScheduleModel(HoursModel):
+    """Hours of some days, with the numbers of desktops in them."""
+
+    min: int = Field(ge=0)
+    spare: int = Field(ge=0)
+    except_on: Name | None = Field(default=None, alias="except")
+
+    def value(self) -> Schedule:
+        """The schedule in the model's words."""
+        hours = self.hours()
+        return Schedule(
+            days=hours.days,
+            start=hours.start,
+            end=hours.end,
             min=self.min,
             spare=self.spare,
+            except_on=self.except_on or "",
         )
 
 

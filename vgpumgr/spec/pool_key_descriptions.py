@@ -182,6 +182,10 @@ _SCHEDULE = {
     "spare": Key(
         "The number of ready desktops that no user has yet, in these hours.", _HOURS, "desktops"
     ),
+    "except": Key(
+        "The calendar on whose days these hours do not begin.",
+        "schedules: [{days: [mon-fri], from: '7:00', to: '9:00', min: 9, spare: 1, except: at}]",
+    ),
 }
 
 _UPDATE = {

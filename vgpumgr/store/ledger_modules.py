@@ -11,6 +11,7 @@ __all__ = (
     "access_sql",
     "allocations_sql",
     "api_requests_sql",
+    "calendars_sql",
     "flavours_sql",
     "gpu_health_sql",
     "gpus_sql",
@@ -20,6 +21,7 @@ __all__ = (
     "licences_sql",
     "logoff_moves_sql",
     "looks_sql",
+    "notifications_sql",
     "observations_sql",
     "pools_sql",
     "power_sql",
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import access_events as access_events_sql
     from vgpumgr.store.ledger import allocations as allocations_sql
     from vgpumgr.store.ledger import api_requests as api_requests_sql
+    from vgpumgr.store.ledger import calendars as calendars_sql
     from vgpumgr.store.ledger import flavours as flavours_sql
     from vgpumgr.store.ledger import gpu_health as gpu_health_sql
     from vgpumgr.store.ledger import gpus as gpus_sql
@@ -70,6 +73,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import licences as licences_sql
     from vgpumgr.store.ledger import logoff_moves as logoff_moves_sql
     from vgpumgr.store.ledger import look_schedule as looks_sql
+    from vgpumgr.store.ledger import notifications as notifications_sql
     from vgpumgr.store.ledger import observations as observations_sql
     from vgpumgr.store.ledger import pools as pools_sql
     from vgpumgr.store.ledger import power as power_sql
@@ -94,6 +98,7 @@ else:
     access_sql = LateModule("vgpumgr.store.ledger.access")
     allocations_sql = LateModule("vgpumgr.store.ledger.allocations")
     api_requests_sql = LateModule("vgpumgr.store.ledger.api_requests")
+    calendars_sql = LateModule("vgpumgr.store.ledger.calendars")
     flavours_sql = LateModule("vgpumgr.store.ledger.flavours")
     gpu_health_sql = LateModule("vgpumgr.store.ledger.gpu_health")
     gpus_sql = LateModule("vgpumgr.store.ledger.gpus")
@@ -102,6 +107,7 @@ else:
     licences_sql = LateModule("vgpumgr.store.ledger.licences")
     logoff_moves_sql = LateModule("vgpumgr.store.ledger.logoff_moves")
     looks_sql = LateModule("vgpumgr.store.ledger.look_schedule")
+    notifications_sql = LateModule("vgpumgr.store.ledger.notifications")
     observations_sql = LateModule("vgpumgr.store.ledger.observations")
     pools_sql = LateModule("vgpumgr.store.ledger.pools")
     power_sql = LateModule("vgpumgr.store.ledger.power")

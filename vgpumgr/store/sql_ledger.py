@@ -31,6 +31,7 @@ from vgpumgr.store.ledger_modules import (
     access_sql,
     allocations_sql,
     api_requests_sql,
+    calendars_sql,
     flavours_sql,
     gpu_health_sql,
     gpus_sql,
@@ -40,6 +41,7 @@ from vgpumgr.store.ledger_modules import (
     licences_sql,
     logoff_moves_sql,
     looks_sql,
+    notifications_sql,
     observations_sql,
     pools_sql,
     power_sql,
@@ -279,6 +281,15 @@ class SqlLedger(LeaseHolder):
     licences = reads(licences_sql.list_licences)
     set_licence = changes(licences_sql.set_licence)
     delete_licence = changes(licences_sql.delete_licence)
+    notifications = reads(notifications_sql.list_notifications)
+    set_notification = changes(notifications_sql.set_notification)
+    remove_notification = changes(notifications_sql.remove_notification)
+    notified = writes(notifications_sql.notified)
+    notification_failed = writes(notifications_sql.notification_failed)
+    tell_notices = changes(notifications_sql.tell_notices)
+    calendars = reads(calendars_sql.list_calendars)
+    set_calendar = changes(calendars_sql.set_calendar)
+    remove_calendar = changes(calendars_sql.remove_calendar)
     webhooks = reads(webhooks_sql.list_webhooks)
     add_webhook = changes(webhooks_sql.add_webhook)
     remove_webhook = changes(webhooks_sql.remove_webhook)

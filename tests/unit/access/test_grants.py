@@ -71,6 +71,9 @@ heal:apply       ---o-A
 audit:read       --toaA
 access:read      --t-aA
 access:write     --t--A
+notification:read ---oaA
+notification:write ---o-A
+calendar:write   ---o-A
 webhook:read     --t-aA
 webhook:write    --t--A
 token:own        vutoaA

@@ -20,6 +20,7 @@ from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.health import HealthState
 from vgpumgr.model.history import AccessEvent, AuditRecord, UploadEvent
 from vgpumgr.model.image import CopyState
+from vgpumgr.model.notification import NOTICES
 from vgpumgr.model.operation import OperationState
 from vgpumgr.model.queue import QueueState
 from vgpumgr.model.sealed_trail import SealedRecord
@@ -48,6 +49,7 @@ FOLLOWING: Mapping[str, frozenset[str]] = {
     "gpu.health-": frozenset(HealthState),
     "image.copy-": frozenset(CopyState),
     "layout.": frozenset({"reserved", "settled"}),
+    "notice.": frozenset(NOTICES),
     "operation.": frozenset(OperationState),
     "pool.": frozenset({"made", "changed", "deleted"}),
     "queue.": frozenset(QueueState),

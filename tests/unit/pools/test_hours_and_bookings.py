@@ -121,3 +121,15 @@ def test_bookings_that_do_not_fit_beside_each_other_are_refused_with_names() -> 
     assert text == "2 × L40S-8Q do not fit: 4 can run at a time, b2 has 3"
     assert conflict(booking(2), [later], 5) == ""
     assert conflict(booking(2), [replace(later, start=NOW + 3600)], 4) == ""
+
+
+def test_hours_do_not_begin_on_a_holiday_and_last_until_their_end() -> None:
+    """A night that began before the holiday goes on; prewarming looks at the day it is for."""
+    night = Schedule(days=(0, 1, 2, 3, 4), start=1320, end=360, min=7, spare=2, except_on="at")
+    spec = replace(BASE, schedules=(night,), prewarm_s=900.0)
+    days = {"at": frozenset({"2026-03-25"})}
+    assert size_at(spec, at("2026-03-25T05:59"), days).min == 7, "of the 24th"
+    assert size_at(spec, at("2026-03-25T22:00"), days).min == 1
+    assert size_at(spec, at("2026-03-26T05:00"), days).min == 1
+    assert size_at(spec, at("2026-03-26T21:50"), days).min == 7
+    assert size_at(spec, at("2026-03-25T22:00"), {"other": days["at"]}).min == 7

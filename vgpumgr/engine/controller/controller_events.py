@@ -68,6 +68,7 @@ class EventKind(StrEnum):
     TELEMETRY_FAILED = "telemetry-failed"
     VM_BACKED_UP = "vm-backed-up"
     VM_BACKUP_FAILED = "vm-backup-failed"
+    NOTIFICATION_FAILED = "notification-failed"
     WEBHOOK_FAILED = "webhook-failed"
     WEBHOOK_PAUSED = "webhook-paused"
     PURGED = "purged"

@@ -26,6 +26,7 @@ from vgpumgr.model.desktop import (
     PoolRecord,
     PoolView,
 )
+from vgpumgr.model.holiday_calendar import NO_HOLIDAYS, Holidays
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.image import ImageRecord
 from vgpumgr.model.ledger import Ledger
@@ -341,6 +342,7 @@ def view_of(
     startable: int,
     now: float,
     load: LoadWindow | None = None,
+    holidays: Holidays = NO_HOLIDAYS,
 ) -> PoolView:
     """A pool's own part of all pools, desktops, requests and bookings."""
     specs = [each.spec for each in pools if not each.closing]
@@ -355,4 +357,5 @@ def view_of(
         bookings=tuple(each for each in bookings if serving_pool(each, specs) == pool.spec),
         closing=pool.closing,
         load=load,
+        holidays=holidays,
     )

@@ -91,7 +91,7 @@ def _to_spare(sheet: ActionSheet) -> Iterator[Desktop]:
     view = sheet.view
     least = view.pool.update.min_ready
     if least is None:
-        least = size_at(view.pool, view.now).spare // 2
+        least = size_at(view.pool, view.now, view.holidays).spare // 2
     outdated = [each for each in sheet.open() if _outdated(view, each)]
     yield from (each for each in outdated if sheet.left_behind(each) or _useless(sheet, each))
     over = sum(map(sheet.assignable, sheet.open())) - least

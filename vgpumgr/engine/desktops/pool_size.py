@@ -10,27 +10,28 @@ from vgpumgr.engine.desktops.desktop_actions import ActionSheet, given_up, suspe
 from vgpumgr.engine.desktops.desktop_actions import due as desktop_actions_due
 from vgpumgr.model.desktop import Booking, Desktop, DesktopState, DesktopVerb, PoolView
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
+from vgpumgr.model.holiday_calendar import NO_HOLIDAYS, Holidays
 from vgpumgr.model.pool import PoolSpec, ScaleIn, Size
-from vgpumgr.model.pool_schedule import minute_of_week
+from vgpumgr.model.pool_schedule import holds_at
 from vgpumgr.model.supply import Fleet, GpuSupply
 
 
-def size_at(pool: PoolSpec, now: float) -> Size:
+def size_at(pool: PoolSpec, now: float, holidays: Holidays = NO_HOLIDAYS) -> Size:
     """The declared size at ``now``, and already the size at the time when a desktop created now is
     warm.
 
     Users come on the minute: a pool that grows only when its hours begin is late.
     """
-    here, soon = _declared(pool, now), _declared(pool, now + pool.prewarm_s)
+    here = _declared(pool, now, holidays)
+    soon = _declared(pool, now + pool.prewarm_s, holidays)
     return Size(min=max(here.min, soon.min), spare=max(here.spare, soon.spare), max=pool.size.max)
 
 
-def _declared(pool: PoolSpec, now: float) -> Size:
+def _declared(pool: PoolSpec, now: float, holidays: Holidays) -> Size:
     if not pool.schedules:
         return pool.size
-    minute = minute_of_week(now, pool.zone)
     for each in pool.schedules:
-        if each.holds(minute):
+        if holds_at(each, now, pool.zone, holidays):
             return Size(min=each.min, spare=each.spare, max=pool.size.max)
     return pool.size
 
@@ -196,7 +197,7 @@ def need(sheet: ActionSheet) -> DesktopDemand:
     if view.closing:
         return DesktopDemand(have=have, wanted=0, idle=0, beyond=0)
     used = sum(each.used or _given(sheet, each) for each in counted)
-    size = size_at(pool, view.now)
+    size = size_at(pool, view.now, view.holidays)
     idle = size.spare + kept(view)
     by_load = view.load.wanted(have) if view.load is not None else 0
     asked = max(size.min, used + sheet.unmet + idle, by_load)

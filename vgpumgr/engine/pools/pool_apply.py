@@ -11,7 +11,7 @@ from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.pools.pool_changes import refuse_image, with_image
 from vgpumgr.model.desktop import PoolRecord
-from vgpumgr.model.errors import Conflict, NameTaken, NoPlacement, QuotaExceeded
+from vgpumgr.model.errors import Conflict, NameTaken, NoPlacement, NotFound, QuotaExceeded
 from vgpumgr.model.pool import PoolSpec
 from vgpumgr.model.role_binding import ALL_TENANTS, Scope
 
@@ -80,6 +80,7 @@ def _refuse(
             next=f"vgpumgr pool show {spec.name}; apply it again when it is deleted",
         )
     _refuse_names(context, view, spec, before)
+    _refuse_calendars(context, spec)
     if before is None or spec.image not in {before.image, before.spec.image}:
         refuse_image(context, spec.image)
     if why := unmakeable(spec, build_fleet(view)):
@@ -91,6 +92,15 @@ def _refuse(
             f"pool {spec.name} needs at least {spec.size.min} desktops",
             why=why,
             next=f"vgpumgr quota set {spec.desktop.tenant}, or a smaller min",
+        )
+
+
+def _refuse_calendars(context: EngineContext, spec: PoolSpec) -> None:
+    known = {each.name for each in context.ledger.calendars()} if spec.calendars else set()
+    for name in sorted(spec.calendars - known):
+        raise NotFound(
+            f"no calendar {name}, which schedules of pool {spec.name} go by",
+            next="vgpumgr calendar list, or vgpumgr calendar apply -f FILE",
         )
 
 

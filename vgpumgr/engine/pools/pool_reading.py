@@ -27,6 +27,7 @@ from vgpumgr.model.desktop import (
     PoolView,
 )
 from vgpumgr.model.errors import Conflict
+from vgpumgr.model.holiday_calendar import NO_HOLIDAYS, Holidays, holidays_of
 from vgpumgr.model.load_scale import LoadWindow
 from vgpumgr.model.pool import PoolSpec
 from vgpumgr.model.vm import VmSpec
@@ -49,6 +50,7 @@ class PoolReading:
     busy: frozenset[str]
     now: float
     loads: Mapping[str, LoadWindow] = field(default_factory=dict)
+    holidays: Holidays = field(default_factory=dict)
 
     @cached_property
     def seen(self) -> DesktopReading:
@@ -71,6 +73,7 @@ class PoolReading:
             startable=startable,
             now=self.now,
             load=self.loads.get(pool.id),
+            holidays=self.holidays,
         )
 
     def startable(self, pool: PoolRecord) -> int:
@@ -107,8 +110,10 @@ def read(context: EngineContext, loads: Mapping[str, LoadWindow] = NO_WINDOWS) -
     """The reading of all pools."""
     ledger = context.ledger
     busy = operation_lifecycle.worked_on(ledger)
+    pools = ledger.pools()
+    dated = any(each.spec.calendars for each in pools)
     return PoolReading(
-        pools=ledger.pools(),
+        pools=pools,
         rows=ledger.desktops(),
         asks=ledger.pool_asks(),
         bookings=ledger.bookings(),
@@ -116,4 +121,5 @@ def read(context: EngineContext, loads: Mapping[str, LoadWindow] = NO_WINDOWS) -
         busy=busy,
         now=context.clock.now(),
         loads=loads,
+        holidays=holidays_of(ledger.calendars()) if dated else NO_HOLIDAYS,
     )

@@ -289,6 +289,19 @@ def _licences(connection: Connection) -> None:
     )
 
 
+def _notifications(connection: Connection) -> None:
+    """Version 27: who is told of what, and the holidays of their hours and of pools'."""
+    connection.exec_driver_sql(
+        "CREATE TABLE notification (name TEXT NOT NULL PRIMARY KEY, rule TEXT NOT NULL, "
+        "cursor INTEGER NOT NULL, sent_at FLOAT, mails INTEGER NOT NULL, "
+        "failures INTEGER NOT NULL, "
+        "retry_at FLOAT, paused_at FLOAT, why TEXT NOT NULL)"
+    )
+    connection.exec_driver_sql(
+        "CREATE TABLE calendar (name TEXT NOT NULL PRIMARY KEY, days TEXT NOT NULL)"
+    )
+
+
 # Version a step starts from → the step, in words that both databases know. A step once shipped
 # never changes, whatever becomes of the tables later.
 STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
@@ -319,6 +332,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         24: backup_tables,
         25: _licences,
         26: power_tables,
+        27: _notifications,
     }
 )
 

@@ -20,12 +20,14 @@ from vgpumgr.store.ledger.access import binding_of, login_of, token_of
 from vgpumgr.store.ledger.allocations import HELD, allocation_of
 from vgpumgr.store.ledger.api_requests import request_of_row
 from vgpumgr.store.ledger.audit_trail import record_of
+from vgpumgr.store.ledger.calendars import calendar_of
 from vgpumgr.store.ledger.flavours import flavour_of
 from vgpumgr.store.ledger.gpus import EVERY_GPU, gpu_of, layout_of
 from vgpumgr.store.ledger.hosts import READ, from_row
 from vgpumgr.store.ledger.images import copy_of, image_of
 from vgpumgr.store.ledger.licences import licence_of
 from vgpumgr.store.ledger.logoff_moves import move_of
+from vgpumgr.store.ledger.notifications import notification_of
 from vgpumgr.store.ledger.operations import operation_of, step_of, task_of
 from vgpumgr.store.ledger.pools import ask_of, booking_of, desktop_of, pool_of, session_of
 from vgpumgr.store.ledger.power import budget_of, cap_of
@@ -46,6 +48,7 @@ from vgpumgr.store.schema import (
     audit,
     backup_target,
     booking,
+    calendar,
     checkpoint,
     desktop,
     flavour,
@@ -59,6 +62,7 @@ from vgpumgr.store.schema import (
     logoff_move,
     meta,
     metadata,
+    notification,
     operation,
     pool,
     pool_ask,
@@ -120,6 +124,8 @@ DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
     price_book: book_of,
     queue: entry_of,
     quota: quota_of,
+    notification: notification_of,
+    calendar: calendar_of,
     licence: licence_of,
     refusal: lambda row: refusal_of(row, 0.0),
     request: request_of,

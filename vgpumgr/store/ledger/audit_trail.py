@@ -275,7 +275,7 @@ def audit_after(
 _OF_NO_HOST = (
     "quota.", "queue.", "pool.", "booking.", "image.", "ticket.", "session.", "desktop.", "access.",
     "secret.", "flavour.", "backup.",
-    "webhook.", "licence.",
+    "webhook.", "notification.", "notice.", "calendar.", "licence.",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from vgpumgr.store.schema.columns import metadata
 from vgpumgr.store.schema.host_tables import gpu, host, image, image_copy, layout, meta, refusal
 from vgpumgr.store.schema.operation_tables import api_request, audit, operation, step, task
 from vgpumgr.store.schema.power_tables import power_budget, power_cap
-from vgpumgr.store.schema.trail_tables import checkpoint, seal, webhook
+from vgpumgr.store.schema.trail_tables import calendar, checkpoint, notification, seal, webhook
 from vgpumgr.store.schema.vm_tables import (
     MEMORY,
     VF,
@@ -35,7 +35,7 @@ from vgpumgr.store.schema.vm_tables import (
     vm_backup,
 )
 
-SCHEMA_VERSION = 27
+SCHEMA_VERSION = 28
 
 __all__ = [
     "MEMORY",
@@ -47,6 +47,7 @@ __all__ = [
     "audit",
     "backup_target",
     "booking",
+    "calendar",
     "checkpoint",
     "desktop",
     "flavour",
@@ -60,6 +61,7 @@ __all__ = [
     "logoff_move",
     "meta",
     "metadata",
+    "notification",
     "operation",
     "pool",
     "pool_ask",

@@ -1,4 +1,6 @@
-"""Tables of the audit trail: its tree of hashes, signed checkpoints, webhooks that follow it."""
+"""Tables of the audit trail: its tree of hashes, signed checkpoints, webhooks and
+notifications that follow it.
+"""
 
 from __future__ import annotations
 
@@ -43,4 +45,25 @@ webhook = Table(
     end("delivered_at"),
     time("created_at"),
     text("created_by"),
+)
+
+notification = Table(
+    "notification",
+    metadata,
+    Column("name", Text, primary_key=True),
+    text("rule"),
+    integer("cursor"),
+    end("sent_at"),
+    integer("mails"),
+    integer("failures"),
+    end("retry_at"),
+    end("paused_at"),
+    text("why"),
+)
+
+calendar = Table(
+    "calendar",
+    metadata,
+    Column("name", Text, primary_key=True),
+    text("days"),
 )

@@ -1,4 +1,4 @@
-"""The page of webhooks: where records of the trail are sent to."""
+"""The pages of webhooks and notifications: where records of the trail are sent to."""
 
 from __future__ import annotations
 
@@ -30,7 +30,40 @@ _WEBHOOKS = Listing(
     intro="Records of the trail are sent to these URLs as they are written, signed.",
 )
 
-PAGES = (list_page("/webhooks", "Webhooks", "webhook.list", _WEBHOOKS, section="Access"),)
+_NOTIFICATIONS = Listing(
+    (
+        Column("Notification", "name"),
+        Column("Events", "events", "list"),
+        Column("Severity", "severity"),
+        Column("To", "to", "list"),
+        Column("State", "state", "state"),
+        Column("Why", "why"),
+        Column("Mails", "mails", "number"),
+        Column("Sent", "sent_at", "when"),
+    ),
+    (
+        RowAction("notification.test", "Test", _NAME),
+        RowAction("notification.resume", "Resume", _NAME, only=("state", ("paused", "failing"))),
+        RowAction("notification.remove", "Remove", _NAME),
+    ),
+    hint="name, address, event",
+    intro="Mail of records that matter, by rules: vgpumgr notification apply -f FILE writes them.",
+)
+_CALENDARS = Listing(
+    (Column("Calendar", "name"),),
+    (RowAction("calendar.remove", "Remove", _NAME),),
+    hint="name",
+    intro="Holidays that pools and notifications go by: vgpumgr calendar apply -f FILE.",
+)
+
+PAGES = (
+    list_page("/webhooks", "Webhooks", "webhook.list", _WEBHOOKS, section="Access"),
+    list_page(
+        *("/notifications", "Notifications", "notification.list", _NOTIFICATIONS),
+        section="Settings",
+    ),
+    list_page("/calendars", "Calendars", "calendar.list", _CALENDARS, section="Settings"),
+)
 
 _BACK = at("/webhooks")
 QUESTIONS = (
@@ -50,6 +83,33 @@ QUESTIONS = (
         ),
         reads=_QUOTAS,
         intro="The secret that signs is shown once, on the next page.",
+    ),
+    Question(
+        endpoint="notification.test",
+        text=one("Send a test mail by"),
+        button="Send it",
+        back=at("/notifications"),
+        intro="One mail, now; the next page says what the mail server answers.",
+    ),
+    Question(
+        endpoint="notification.resume",
+        text=one("Send again by"),
+        button="Resume",
+        back=at("/notifications"),
+    ),
+    Question(
+        endpoint="notification.remove",
+        text=one("Remove notification"),
+        button="Remove",
+        back=at("/notifications"),
+        ends_something=True,
+    ),
+    Question(
+        endpoint="calendar.remove",
+        text=one("Remove calendar"),
+        button="Remove",
+        back=at("/calendars"),
+        ends_something=True,
     ),
     Question(
         endpoint="webhook.test",

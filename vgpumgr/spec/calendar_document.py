@@ -1,0 +1,73 @@
+"""``kind: Calendar``: days with names, by which pools and notifications go."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError
+
+from vgpumgr.model.holiday_calendar import MOST_DAYS, HolidayCalendar
+from vgpumgr.spec.fields import Line, Name, Strict, refuse
+from vgpumgr.spec.load import decoded
+from vgpumgr.spec.spec_file import START, SpecFindings, YamlTree, trees
+from vgpumgr.spec.validation_messages import report
+
+
+def _day(value: Any) -> Any:
+    """YAML reads 2026-12-25 as a date; in quotes it is a text."""
+    text = value.isoformat() if isinstance(value, date) else value
+    try:
+        found = date.fromisoformat(str(text)).isoformat()
+    except ValueError:
+        found = ""
+    if found != text:
+        refuse("is not a day, like 2026-12-25")
+    return text
+
+
+class HolidayModel(Strict):
+    """A day, and what it is called."""
+
+    day: Annotated[str, BeforeValidator(_day)]
+    name: Line
+
+
+class CalendarModel(Strict):
+    """Days with names."""
+
+    api_version: Literal["vgpumgr/v1"] = Field(alias="apiVersion")
+    kind: Literal["Calendar"]
+    name: Name
+    days: list[HolidayModel] = Field(min_length=1, max_length=MOST_DAYS)
+
+    def value(self) -> HolidayCalendar:
+        """The calendar in the model's words."""
+        return HolidayCalendar(name=self.name, days={each.day: each.name for each in self.days})
+
+
+def load_calendars(data: bytes | str, source: str) -> tuple[HolidayCalendar, ...]:
+    """The calendars of a file; ``source`` is its name in messages. SpecError with every problem
+    found.
+    """
+    findings = SpecFindings(source)
+    text = decoded(data, findings)
+    findings.raise_if_any()
+    found: dict[str, HolidayCalendar] = {}
+    for tree in trees(text, findings):
+        _take(tree, found, findings)
+    if not (found or findings.found):
+        findings.add(START, "no document with kind: Calendar")
+    findings.raise_if_any()
+    return tuple(found.values())
+
+
+def _take(tree: YamlTree, found: dict[str, HolidayCalendar], findings: SpecFindings) -> None:
+    try:
+        calendar = CalendarModel.model_validate(tree.data).value()
+    except ValidationError as error:
+        report(error.errors(include_url=False), CalendarModel, tree, frozenset(), findings)
+        return
+    if calendar.name in found:
+        findings.add(tree.value_mark(("name",)), "another document has that name", ("name",))
+    found[calendar.name] = calendar

@@ -1,0 +1,93 @@
+"""``kind: Notification``: which records of the trail are told by mail, to whom, and when."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from vgpumgr.model.notification import NotificationRule, Severity
+from vgpumgr.model.role_binding import EVERY_TENANT
+from vgpumgr.spec.fields import Duration, Line, Name, Strict, refuse, seconds
+from vgpumgr.spec.load import decoded
+from vgpumgr.spec.pool_document import HoursModel, Zone
+from vgpumgr.spec.spec_file import START, SpecFindings, YamlTree, trees
+from vgpumgr.spec.validation_messages import report
+
+MOST_ADDRESSES = 50
+_ADDRESS = re.compile(r"[A-Za-z0-9._%+'-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
+_KIND = re.compile(r"[a-z]+(\.[a-z-]*)?")
+
+
+def _address(text: str) -> str:
+    if not _ADDRESS.fullmatch(text):
+        refuse("is not a mail address, like ops@example.com")
+    return text
+
+
+def _kind(text: str) -> str:
+    if not _KIND.fullmatch(text):
+        refuse("is not a kind of record or the beginning of one, like notice. or operation.failed")
+    return text
+
+
+class NotificationModel(Strict):
+    """A rule: what is told to whom."""
+
+    api_version: Literal["vgpumgr/v1"] = Field(alias="apiVersion")
+    kind: Literal["Notification"]
+    name: Name
+    to: list[Annotated[Line, AfterValidator(_address)]] = Field(
+        min_length=1, max_length=MOST_ADDRESSES
+    )
+    events: list[Annotated[Line, AfterValidator(_kind)]] = Field(default=[], max_length=100)
+    severity: Literal["info", "warning", "critical"] = "warning"
+    digest: Duration = "1m"
+    every: Duration = "15m"
+    quiet: list[HoursModel] = Field(default=[], max_length=64)
+    time_zone: Zone = "UTC"
+    holidays: Name | None = None
+    tenant: Name | None = None
+
+    def value(self) -> NotificationRule:
+        """The rule in the model's words."""
+        return NotificationRule(
+            name=self.name,
+            to=tuple(dict.fromkeys(self.to)),
+            events=tuple(dict.fromkeys(self.events)),
+            severity=Severity(self.severity),
+            digest_s=seconds(self.digest),
+            every_s=seconds(self.every),
+            quiet=tuple(each.hours() for each in self.quiet),
+            zone=self.time_zone,
+            holidays=self.holidays or "",
+            tenant=self.tenant or EVERY_TENANT,
+        )
+
+
+def load_notifications(data: bytes | str, source: str) -> tuple[NotificationRule, ...]:
+    """The rules of a file; ``source`` is its name in messages. SpecError with every problem
+    found.
+    """
+    findings = SpecFindings(source)
+    text = decoded(data, findings)
+    findings.raise_if_any()
+    found: dict[str, NotificationRule] = {}
+    for tree in trees(text, findings):
+        _take(tree, found, findings)
+    if not (found or findings.found):
+        findings.add(START, "no document with kind: Notification")
+    findings.raise_if_any()
+    return tuple(found.values())
+
+
+def _take(tree: YamlTree, found: dict[str, NotificationRule], findings: SpecFindings) -> None:
+    try:
+        rule = NotificationModel.model_validate(tree.data).value()
+    except ValidationError as error:
+        report(error.errors(include_url=False), NotificationModel, tree, frozenset(), findings)
+        return
+    if rule.name in found:
+        findings.add(tree.value_mark(("name",)), "another document has that name", ("name",))
+    found[rule.name] = rule

@@ -10,8 +10,7 @@ from vgpumgr import catalog, checks
 from vgpumgr.app.api_findings import api_findings
 from vgpumgr.app.composition import App, is_simulated
 from vgpumgr.app.ledger_admin import exposed
-from vgpumgr.app.notifications.notification_findings import notification_findings
-from vgpumgr.app.stored_findings import backup_findings, secret_findings
+from vgpumgr.app.stored_findings import backup_findings, notification_findings, secret_findings
 from vgpumgr.app.webhooks.webhook_findings import webhook_findings
 from vgpumgr.engine.capacity.fragmentation_gauge import FragmentationMeasure
 from vgpumgr.engine.hosts.host_membership import is_worked_on, not_finished

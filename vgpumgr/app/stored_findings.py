@@ -1,4 +1,4 @@
-"""What `doctor` finds about what is stored: scheduled backups of the ledger, and secrets."""
+"""What `doctor` finds about what is stored: scheduled backups, secrets, notifications."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from pathlib import Path
 from vgpumgr.app import ledger_admin
 from vgpumgr.app.backup_schedule import OVERDUE, newest_backup
 from vgpumgr.app.composition import App
-from vgpumgr.model.errors import LedgerError
+from vgpumgr.app.config import Config
+from vgpumgr.app.notifications.mail_server import mail_server
+from vgpumgr.model.errors import LedgerError, UsageError
 from vgpumgr.model.examination import CheckOutcome, Finding
 from vgpumgr.model.formats import counted, size_words, span_words
+from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.ledger_state import KeptBackup
 from vgpumgr.model.role_binding import EVERY_TENANT
 from vgpumgr.model.secret import SecretState, by_secret
@@ -102,3 +105,35 @@ def _overdue(every_s: float, kept: tuple[KeptBackup, ...], now: float) -> str:
 
 def _bad(text: str, next: str) -> Finding:
     return Finding(check=_CHECK, mark=CheckOutcome.BAD, text=text, next=next)
+
+
+def notification_findings(ledger: Ledger, config: Config) -> Iterator[Finding]:
+    """A finding for each rule by which nothing is sent; one line where all is well."""
+    rules = ledger.notifications()
+    if not rules:
+        return
+    found = [*_server_faults(config)]
+    for each in rules:
+        if each.failures:
+            state = "paused" if each.paused_at is not None else "fails"
+            tried = counted(each.failures, "attempt")
+            yield Finding(
+                check=f"notification {each.name}",
+                mark=CheckOutcome.WARN,
+                text=f"{state}: {tried} failed: {each.why}",
+                next=f"vgpumgr notification test {each.name}",
+            )
+    yield from found
+    if not found and not any(each.failures for each in rules):
+        text = f"{counted(len(rules), 'rule')}, none fails"
+        yield Finding(check="notifications", mark=CheckOutcome.OK, text=text)
+
+
+def _server_faults(config: Config) -> Iterator[Finding]:
+    why, next = "the settings name no mail server", "mail_server: mail.example.com:587"
+    try:
+        if mail_server(config) is not None:
+            return
+    except UsageError as error:
+        why, next = error.message, error.next
+    yield Finding(check="notifications", mark=CheckOutcome.BAD, text=why, next=next)

@@ -73,8 +73,13 @@ def list_capacity(context: CallContext, asked: CapacityAsked) -> Result[ItemList
     """That many more requests succeed, and the next is refused; what a failover reserve forbids is
     not taken off.
     """
-    from vgpumgr.engine.capacity.licence_capacity import SeatsLeft
-    from vgpumgr.engine.capacity.profile_capacity import DAY_S, MOST_DAYS, UsageGrowth, capacity
+    from vgpumgr.engine.capacity.profile_capacity import (
+        DAY_S,
+        MOST_DAYS,
+        SeatsLeft,
+        UsageGrowth,
+        capacity,
+    )
     from vgpumgr.engine.capacity.relayout_capacity import with_layouts
     from vgpumgr.engine.inventory.host_supply import build_fleet
     from vgpumgr.engine.inventory.ledger_view import read_view

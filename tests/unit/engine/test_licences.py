@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.world import World, vm
-from vgpumgr.engine.capacity.licence_capacity import SeatsLeft
-from vgpumgr.engine.capacity.profile_capacity import ProfileRoom
+from vgpumgr.engine.capacity.profile_capacity import ProfileRoom, SeatsLeft
 from vgpumgr.engine.desktops.desktop_state import FreeCapacity
 from vgpumgr.engine.inventory.ledger_view import read_view
 from vgpumgr.model.errors import NoSeatLeft

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.planning.licence_limits import seats_used
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.history import Holding
+from vgpumgr.model.licence import edition_of
 from vgpumgr.model.supply import Fleet, GpuSupply, Offer
 from vgpumgr.placement.fleet_room import FleetRoom
 from vgpumgr.placement.headroom import ENOUGH_DAYS, Futures, Lasting
@@ -154,3 +157,33 @@ def _in_use(fleet: Fleet) -> Counter[str]:
     """Parts in use by profile."""
     gpus = (gpu for host in fleet.hosts for gpu in host.gpus)
     return Counter(usage.profile for gpu in gpus for usage in gpu.usages)
+
+
+class SeatsLeft:
+    """The seats that are left of each edition as the ledger is."""
+
+    def __init__(self, view: LedgerView) -> None:
+        used = seats_used(view)
+        self._left = {
+            each.edition: max(0, each.seats - used[each.edition]) for each in view.licences
+        }
+        self._open: set[str] = set()
+
+    def of(self, room: ProfileRoom) -> dict[str, int | str | None]:
+        """The fields of a profile's capacity that seats say, or bound."""
+        edition = edition_of(room.profile)
+        left = self._left.get(edition) if edition else None
+        if edition and left is None:
+            self._open.add(edition.value)
+        bound = {} if left is None else self._bound(room, left)
+        return {**bound, "edition": edition.value if edition else "", "seats_left": left}
+
+    def _bound(self, room: ProfileRoom, left: int) -> dict[str, int | str | None]:
+        fits, after = min(room.fits, left), min(room.fits_after, left)
+        return {"fits": fits, "fits_after": after if after > fits else 0}
+
+    def notes(self) -> Iterator[str]:
+        """What is not counted, once any is."""
+        if self._left and self._open:
+            names = ", ".join(sorted(self._open))
+            yield f"licence seats are not declared, and so not limited, of: {names}"

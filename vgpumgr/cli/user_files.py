@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +43,23 @@ def document_text(file: str) -> DocumentText:
 
         load(data, source_name(file))
         raise
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that its user alone may read, whole or not at all, over one that is there."""
+    try:
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            Path(draft).replace(path)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written", why=error.strerror or str(error), next="another FILE"
+        ) from error
 
 
 def load_documents(context: Context, file: str) -> Documents:

@@ -104,22 +104,30 @@ class ConnectDesktop:
 
 def connect_desktop(context: CallContext, asked: ConnectDesktop) -> Result[DesktopConsole]:
     """A ticket for a user's desktop. The caller without one is given one, or a place in line."""
+    user, desktop, waits = desktop_for(context, asked.name, asked.user)
+    found: Any = dict.fromkeys(DesktopConsole.__annotations__)
+    found |= {"name": user, "pool": asked.name, "user": user, "waits": waits or None}
+    found["kind"] = ConsoleKind.SCREEN.value
+    if desktop:
+        vm = context.reads.vm(desktop)
+        found |= {**_ticket(context, vm, ConsoleKind.SCREEN, user), "desktop": desktop}
+    return Result(answer=found)
+
+
+def desktop_for(context: CallContext, name: str, user: str) -> tuple[str, str, str]:
+    """The user (the caller where none is named), the user's desktop in the pool, and why there is
+    none yet; AccessRefused where the caller may not use it.
+    """
     who = context.who
-    pool = context.reads.pool(asked.name)
-    user, tenant = asked.user or who.principal.user, pool.spec.desktop.tenant
+    pool = context.reads.pool(name)
+    user, tenant = user or who.principal.user, pool.spec.desktop.tenant
     if not may_use_desktop(who.grants, who.principal, user, tenant):
         own = user == who.principal.user
         raise refusal(
             who.grants, Permission.DESKTOP_CONNECT if own else Permission.POOL_ASSIGN, tenant
         )
     desktop, waits = _desktop(context, pool.name, user)
-    found: Any = dict.fromkeys(DesktopConsole.__annotations__)
-    found |= {"name": user, "pool": pool.name, "user": user, "waits": waits or None}
-    found["kind"] = ConsoleKind.SCREEN.value
-    if desktop:
-        vm = context.reads.vm(desktop)
-        found |= {**_ticket(context, vm, ConsoleKind.SCREEN, user), "desktop": desktop}
-    return Result(answer=found)
+    return user, desktop, waits
 
 
 def _desktop(context: CallContext, pool: str, user: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +12,15 @@ from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
 from vgpumgr.cli.output import fields, output_option, print_item, say
 from vgpumgr.cli.running_command import ending_at_once, ending_gently, leaving_by_interrupt
+from vgpumgr.cli.user_files import write_private
 from vgpumgr.endpoints import consoles
+from vgpumgr.endpoints.remote_desktops import (
+    POOL_REMOTE_DESKTOP,
+    VM_REMOTE_DESKTOP,
+    PoolRemoteDesktop,
+    RemoteDesktop,
+    VmRemoteDesktop,
+)
 from vgpumgr.model.errors import DeadlineExceeded, HostUnreachable
 
 if TYPE_CHECKING:
@@ -35,51 +44,88 @@ timeout_option = click.option(
 )
 
 
+rdp_option = click.option(
+    "--rdp",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a connect file to the guest's own remote desktop, whose address its agent tells.",
+)
+viewer_option = click.option(
+    "--viewer-file",
+    "viewer_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the ticket to a .vv file for remote-viewer, which deletes it.",
+)
+
+
 @click.command("connect")
 @click.argument("name", shell_complete=completed("vms"))
 @timeout_option
+@rdp_option
+@viewer_option
 @output_option
 @pass_context
-def vm_connect(context: Context, name: str, timeout: float) -> None:
+def vm_connect(
+    context: Context, name: str, timeout: float, rdp: Path | None, viewer_file: Path | None
+) -> None:
     """Get a console ticket for a VM: an address and a password for one VNC connection.
 
     `vgpumgr serve` on this machine is the console proxy: it listens on 127.0.0.1 and forwards the
     connection over SSH to the VM. The ticket ends with its first connection, or when it expires.
     At a server the command itself listens here, and stays until the viewer leaves.
     """
+    if rdp is not None:
+        found = context.act(VM_REMOTE_DESKTOP, VmRemoteDesktop(name=name))
+        _write_rdp(rdp, found.answer)
+        return
     if context.server is not None:
         asked = consoles.OpenConsole(name=name)
-        _proxied(context.server, context.server.call(consoles.OPEN_CONSOLE, asked).answer, timeout)
+        item = context.server.call(consoles.OPEN_CONSOLE, asked).answer
+        _proxied(context.server, item, timeout, viewer_file)
         return
     from vgpumgr.app.actor import actor
     from vgpumgr.app.ticket_password import connect_vm
 
     with ending_gently(context.app.stop):
         given = connect_vm(context.app.engine, name, actor(), timeout)
-    print_ticket(context, given)
+    print_ticket(context, given, viewer_file)
 
 
 @click.command("connect")
 @click.argument("name", shell_complete=completed("pools"))
 @click.argument("user", default="")
 @timeout_option
+@rdp_option
+@viewer_option
 @output_option
 @pass_context
-def pool_connect(context: Context, name: str, user: str, timeout: float) -> None:
+def pool_connect(
+    context: Context,
+    name: str,
+    user: str,
+    timeout: float,
+    rdp: Path | None,
+    viewer_file: Path | None,
+) -> None:
     """Get a console ticket for a user's desktop, like `vm connect`; without USER for your own.
 
     Input in the viewer counts as activity; the session is disconnected when the viewer closes. At a
-    server your own desktop is assigned to you, if need be after a wait.
+    server, and with --rdp, your own desktop is assigned to you, if need be after a wait.
     """
+    if rdp is not None:
+        _write_rdp(rdp, _remote_desktop(context, name, user, timeout))
+        return
     if context.server is not None:
-        _proxied(context.server, _desktop(context.server, name, user, timeout), timeout)
+        item = _desktop(context.server, name, user, timeout)
+        _proxied(context.server, item, timeout, viewer_file)
         return
     from vgpumgr.app.ticket_password import connect_desktop
 
     user = user or context.app.shown_access.at_shell().principal.user
     with ending_gently(context.app.stop):
         given = connect_desktop(context.app.engine, name, user, timeout)
-    print_ticket(context, given)
+    print_ticket(context, given, viewer_file)
 
 
 @click.command("console")
@@ -124,16 +170,39 @@ def _desktop(server: ApiClient, pool: str, user: str, timeout: float) -> console
     with ending_at_once(next=f"you keep waiting; later: vgpumgr pool connect {pool}"):
         while (given := server.call(consoles.CONNECT_DESKTOP, asked).answer)["protocol"] is None:
             if time.monotonic() >= until:
-                raise DeadlineExceeded(
-                    f"{given['user']} has no desktop of {pool} yet",
-                    why=given["waits"] or "",
-                    next=f"you keep waiting; later: vgpumgr pool connect {pool}",
-                )
+                raise _no_desktop_yet(given["user"], pool, given["waits"] or "")
             time.sleep(_LINE_BEAT_S)
     return given
 
 
-def _proxied(server: ApiClient, item: Mapping[str, Any], timeout: float) -> None:
+def _remote_desktop(context: Context, pool: str, user: str, timeout: float) -> RemoteDesktop:
+    """The file for the desktop, as soon as there is one."""
+    asked = PoolRemoteDesktop(name=pool, user=user)
+    until = time.monotonic() + timeout
+    while (found := context.act(POOL_REMOTE_DESKTOP, asked).answer)["file"] is None:
+        if time.monotonic() >= until:
+            raise _no_desktop_yet(found["user"], pool, found["waits"] or "")
+        time.sleep(_LINE_BEAT_S)
+    return found
+
+
+def _no_desktop_yet(user: str, pool: str, why: str) -> DeadlineExceeded:
+    return DeadlineExceeded(
+        f"{user} has no desktop of {pool} yet",
+        why=why,
+        next=f"you keep waiting; later: vgpumgr pool connect {pool}",
+    )
+
+
+def _write_rdp(path: Path, found: RemoteDesktop) -> None:
+    write_private(path, (found["file"] or "").encode())
+    shown = [("Remote desktop", f"{found['address']}:{found['port']}"), ("File", str(path))]
+    print_item("RemoteDesktop", found, fields(shown))
+
+
+def _proxied(
+    server: ApiClient, item: Mapping[str, Any], timeout: float, viewer_file: Path | None
+) -> None:
     """Listen here for one viewer, and stay until it leaves."""
     from vgpumgr.app.actor import machine, uids_at_work
     from vgpumgr.app.console_proxy import LoopbackProxies
@@ -149,7 +218,7 @@ def _proxied(server: ApiClient, item: Mapping[str, Any], timeout: float) -> None
         **{"id": None, "vm": item["vm"], "user": item["user"], "machine": machine()},
         **{"address": proxy.address, "password": half.password(proxy.answer)},
     }
-    _print(shown, time.time(), OPEN_S, ())
+    _print(shown, time.time(), OPEN_S, (), viewer_file)
     say("this command listens there, and stays until the viewer leaves")
     with leaving_by_interrupt():
         _stay(proxy)
@@ -167,18 +236,31 @@ def _stay(proxy: ConsoleProxy) -> None:
     say(seen.ended)
 
 
-def print_ticket(context: Context, given: GivenTicket) -> None:
+def print_ticket(context: Context, given: GivenTicket, viewer_file: Path | None = None) -> None:
     """The address and the password, once."""
     ticket = given.ticket
     item = {
         **{"id": ticket.id, "vm": ticket.vm, "user": ticket.user, "machine": ticket.machine},
         **{"address": ticket.address, "password": given.password},
     }
-    _print(item, ticket.opened_at or time.time(), context.config.ticket_s, given.addresses)
+    _print(
+        item, ticket.opened_at or time.time(), context.config.ticket_s, given.addresses, viewer_file
+    )
 
 
-def _print(item: dict[str, Any], opened_at: float, open_s: float, addresses: Sequence[str]) -> None:
+def _print(
+    item: dict[str, Any],
+    opened_at: float,
+    open_s: float,
+    addresses: Sequence[str],
+    viewer_file: Path | None,
+) -> None:
+    from vgpumgr.engine.consoles.connect_files import vv_file
+
     address = item["address"]
+    if viewer_file is not None:
+        title = f"{item['vm']} ({item['user']})"
+        write_private(viewer_file, vv_file(address, item["password"], title=title).encode())
     host, _, port = address.rpartition(":")
     item |= {"until": opened_at + open_s, "guest_addresses": list(addresses)}
     shown = [
@@ -186,6 +268,9 @@ def _print(item: dict[str, Any], opened_at: float, open_s: float, addresses: Seq
         ("Password", item["password"]),
         ("Valid for", f"one connection, opened within {open_s:g} s"),
     ]
+    if viewer_file is not None:
+        shown[1] = ("Viewer file", f"{viewer_file}   (remote-viewer {viewer_file})")
+        item["password"] = ""
     if addresses:
         shown.append(("The guest itself", ", ".join(addresses)))
     print_item("Ticket", item, fields(shown))

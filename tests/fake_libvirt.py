@@ -21,6 +21,7 @@ from vgpumgr.model.domain import (
     VolumePlan,
 )
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound
+from vgpumgr.model.guest import GuestAnswer, GuestCommand
 from vgpumgr.model.host import StoragePool
 from vgpumgr.model.ports import Host
 from vgpumgr.sim.libvirt.domain_needs import with_files
@@ -117,6 +118,16 @@ class FakeDomains:
         effect = self.host.guests.get
         found = self.host.call("guest", name, effect=lambda: effect(name))
         return found if isinstance(found, GuestFacts) else None
+
+    def run_in_guest(self, name: str, command: GuestCommand) -> GuestAnswer | None:
+        """What the test said that the program prints, by its first word."""
+
+        def effect() -> object:
+            told = self.host.programs.get(name)
+            return None if told is None else told(command.run)
+
+        found = self.host.call("run_in_guest", name, command.run, effect=effect)
+        return found if isinstance(found, GuestAnswer) else None
 
     def switch_disks(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
         name = self._named(name)

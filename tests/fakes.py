@@ -7,7 +7,7 @@ allocation is refused, a domain starts only when its devices are there. Every ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tests.fake_helper import FakeHelper
@@ -162,6 +162,7 @@ class FakeHost:
     cpu_fits: bool | None = True
     kept_beside: dict[str, KeptBeside] = field(default_factory=dict)
     guests: dict[str, GuestFacts] = field(default_factory=dict)
+    programs: dict[str, Callable[[Sequence[str]], object]] = field(default_factory=dict)
     received: set[str] = field(default_factory=set)
     on_phase: Callable[[str], None] = lambda _: None
     down: bool = False

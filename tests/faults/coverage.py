@@ -31,8 +31,11 @@ _CHANGE = ChangePart.__name__
 _JOURNAL = frozenset({"reserve", "record"})
 # No use case of the engine writes so: a simulated fleet comes up with its hosts, a person
 # interrupts a command, a backup is put in the ledger's place. Hosts that show nothing new are
-# looked at between use cases: a controller that dies there has lost a time of day.
-_OF_NO_USE_CASE = frozenset({"add_host", "leave_operations", "raise_epoch", "looked_again"})
+# looked at between use cases: a controller that dies there has lost a time of day. So are guests,
+# whose state is what their next look says.
+_OF_NO_USE_CASE = frozenset(
+    {"add_host", "leave_operations", "raise_epoch", "looked_again", "note_guests"}
+)
 # Roles, tokens, logins, secrets, flavours, prices, licences, backup targets, webhooks, calendars,
 # notifications, requests over HTTP and the trail's seal are a transaction each, and no host is
 # asked for them; tests/api/kills.py kills servers in the midst of them.

@@ -48,6 +48,8 @@ COMMAND_PERMISSIONS: Mapping[str, Needs] = MappingProxyType(
         "backup target create": Needs.BACKUP_WRITE,
         "backup target delete": Needs.BACKUP_WRITE,
         "backup target search": Needs.BACKUP_WRITE,
+        "guest-profile list": Needs.VM_PLAN,
+        "guest-profile show": Needs.VM_PLAN,
         "flavour list": Needs.VM_PLAN,
         "flavour show": Needs.VM_PLAN,
         "flavour delete": Needs.FLAVOUR_WRITE,

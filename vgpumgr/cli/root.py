@@ -43,6 +43,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Partitioning of GPUs: plan, apply, assert, export, import, show.",
     ),
     "vm": ("vm:vm", "VMs: create, list, show, xml, start, stop, reboot, migrate, delete."),
+    "guest-profile": (
+        "guest_profile:guest_profile",
+        "Software for guests, with checks: list, show.",
+    ),
     "flavour": ("flavour:flavour", "Sizes of VMs by name: list, show, delete."),
     "backup": ("backup:backup", "Backups of VMs: create, list, verify, restore, delete, target."),
     "image": ("image:image", "Disk images in versions: import, list, show, retire."),
@@ -98,6 +102,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "delete",
         "vm",
         "flavour",
+        "guest-profile",
         "image",
         "backup",
         "queue",

@@ -9,8 +9,10 @@ from typing_extensions import TypedDict
 
 from vgpumgr.endpoints.figure_items import PartNow
 from vgpumgr.endpoints.host_looks import Look, answers, look_item, observed_states
+from vgpumgr.endpoints.shapes import Time
 from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.codec import to_plain
+from vgpumgr.model.guest import GuestRecord
 from vgpumgr.model.vm import VmRecord, VmState
 
 if TYPE_CHECKING:
@@ -56,6 +58,20 @@ class VmCd(TypedDict):
     boot: bool
 
 
+class VmGuestItem(TypedDict):
+    """The guest of a VM that has profiles: its phase (``unknown``, ``starting``, ``ready``,
+    ``failed``), and why it is not ready. ``seed_emptied``: what prepared it is no longer on its
+    seed.
+    """
+
+    phase: str
+    why: str
+    since: Time | None
+    ready_at: Time | None
+    profiles: list[str]
+    seed_emptied: bool
+
+
 class WaitingMove(TypedDict):
     """A move of a VM that waits until ``user`` has logged off."""
 
@@ -83,6 +99,8 @@ class VmItem(Look):
     memory_mib: int
     tenant: str
     flavour: str
+    os: str
+    guest: VmGuestItem | None
     labels: dict[str, str]
     gpus: list[VmGpu]
     volumes: list[VmVolume]
@@ -123,6 +141,8 @@ def vm_item(
         "memory_mib": vm.spec.memory_mib,
         "tenant": vm.spec.tenant,
         "flavour": vm.spec.flavour,
+        "os": vm.spec.os,
+        "guest": guest_item(vm),
         "labels": dict(vm.spec.labels),
         "gpus": [
             {
@@ -148,6 +168,21 @@ def vm_item(
         "owner": "vgpumgr",
         "adopted": bool(vm.definition),
         "moves": [{"host": each.host, "user": each.user, "why": each.why} for each in moves],
+    }
+
+
+def guest_item(vm: VmRecord) -> VmGuestItem | None:
+    """The JSON of a VM's guest; None where nothing says when it is ready."""
+    if vm.spec.guest is None:
+        return None
+    known = vm.guest or GuestRecord(vm_id=vm.id)
+    return {
+        "phase": str(known.phase),
+        "why": known.why,
+        "since": known.since or None,
+        "ready_at": known.ready_at or None,
+        "profiles": [each.name for each in vm.spec.guest.profiles],
+        "seed_emptied": known.emptied_at > 0,
     }
 
 
@@ -224,6 +259,8 @@ def _foreign(host: HostRecord, domain: DomainFacts) -> VmItem:
         "memory_mib": domain.memory_mib,
         "tenant": "",
         "flavour": "",
+        "os": "",
+        "guest": None,
         "labels": {},
         "gpus": [
             {"profile": "?", "framework": "", "gpu": "", "device": device, "parent": ""}

@@ -1,7 +1,7 @@
 """The goal of each GPU: chosen by a layout's rules, completed, resumed, persisted on the host.
 
 The driver forgets VFs, GPU instances, mixed-size mode, the scheduler's policy, power limit and
-locked clocks when it lets go of a GPU. A plan brings back those that its goal leaves alone; a plan
+locked clocks when it lets go of a GPU. A plan brings back what its goal leaves alone; a plan
 that is made half-way through a change no longer sees them, so they come from the changes that were
 cut.
 """

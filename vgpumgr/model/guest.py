@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,8 +121,9 @@ class GuestRecord:
     """What is known of a VM's guest. ``why`` is what is not ready yet, or why it failed.
 
     ``since`` is when the phase began, ``started`` when the guest was first seen running since it
-    was off. ``ready_at`` is when it was ready for the first time, ``emptied_at`` when its seed was
-    emptied after that. ``looked_at`` is the last look. Times are Unix seconds, 0: never.
+    was off, ``booted`` when its first boot was over then. ``ready_at`` is when it was ready for the
+    first time, ``emptied_at`` when its seed was emptied after that. Times are Unix seconds, 0:
+    never.
     """
 
     vm_id: str
@@ -130,15 +131,15 @@ class GuestRecord:
     why: str = ""
     since: float = 0.0
     started: float = 0.0
+    booted: float = 0.0
     ready_at: float = 0.0
     emptied_at: float = 0.0
-    looked_at: float = 0.0
 
     def now(self, phase: GuestPhase, why: str, at: float) -> GuestRecord:
         """The record in that phase, whose time goes on where it is the same."""
         since = self.since if phase is self.phase else at
         first = at if phase is GuestPhase.READY and not self.ready_at else self.ready_at
-        return replace(self, phase=phase, why=why, since=since, ready_at=first, looked_at=at)
+        return replace(self, phase=phase, why=why, since=since, ready_at=first)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,3 +168,12 @@ def guest_text(record: GuestRecord | None) -> str:
     if record is None:
         return GuestPhase.UNKNOWN.value
     return f"{record.phase}: {record.why}" if record.why else record.phase.value
+
+
+class GuestLedger(Protocol):
+    """Guests in the ledger."""
+
+    def note_guests(self, records: Sequence[GuestRecord]) -> None:
+        """Write down, in one transaction, what is known of guests; of VMs that are gone nothing
+        is. The trail tells of each that is in another phase than before.
+        """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from vgpumgr.model.api_request import RequestLedger
 from vgpumgr.model.credential import AccessLedger
 from vgpumgr.model.flavour import FlavourLedger
+from vgpumgr.model.guest import GuestLedger
 from vgpumgr.model.holiday_calendar import CalendarLedger
 from vgpumgr.model.licence import LicenceLedger
 from vgpumgr.model.notification import NotificationLedger
@@ -63,6 +64,7 @@ class Ledger(
     BackupLedger,
     CalendarLedger,
     FlavourLedger,
+    GuestLedger,
     LicenceLedger,
     PowerLedger,
     NotificationLedger,

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
         VolumeFacts,
     )
     from vgpumgr.model.gpu_figures import HostFigures
-    from vgpumgr.model.host import HostFacts, HostRecord, Installed, Proof, StoragePool
+    from vgpumgr.model.guest import GuestAnswer, GuestCommand
+from vgpumgr.model.host import HostFacts, HostRecord, Installed, Proof, StoragePool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +139,12 @@ class Domains(Protocol):
 
     def guest(self, name: str) -> GuestFacts | None:
         """What the agent in the guest tells; None where none answers, or the domain is off."""
+
+    def run_in_guest(self, name: str, command: GuestCommand) -> GuestAnswer | None:
+        """Have the agent in the guest run a program, and wait for its end as long as the command
+        says; None as above. A program that is not there ends with 127. HostRefused: the agent
+        runs none.
+        """
 
     def switch_disks(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
         """Have a running domain go on in other qcow2 files, by its disks' targets (``vda``): all at

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
 from vgpumgr.model.domain import PASSED_CPU
-from vgpumgr.model.guest import GuestSpec
+from vgpumgr.model.guest import GuestRecord, GuestSpec
 from vgpumgr.model.load_scale import GroupScale
 from vgpumgr.model.snapshot import NO_SNAPSHOTS, SnapshotTree
 from vgpumgr.model.vm_devices import CdSpec, CloudInit, DiskSpec, NicSpec
@@ -283,6 +283,8 @@ class VmRecord:
     ``moving_to`` is set while a migration takes it there: until that ends it holds both places.
     ``definition`` is the domain XML that an adopted VM came with, less our mark: it is what the VM
     is defined from. Empty for a VM that we made, whose definition follows from its spec.
+    ``guest`` is what is known of its guest, None where that was never looked at; only
+    ``Ledger.note_guests`` writes it.
     """
 
     id: str
@@ -298,6 +300,7 @@ class VmRecord:
     moving_to: VmPlace | None = None
     definition: str = ""
     snapshots: SnapshotTree = NO_SNAPSHOTS
+    guest: GuestRecord | None = None
 
     @property
     def name(self) -> str:

@@ -15,6 +15,7 @@ from vgpumgr.helper.dispatch import VERBS
 from vgpumgr.model.errors import Conflict, NotFound, UsageError
 from vgpumgr.sim.fault_forms import FORMS
 from vgpumgr.sim.host_faults import count_of
+from vgpumgr.sim.libvirt.guest_script import PLAIN_GUEST
 from vgpumgr.sim.libvirt.known_domains import NOBODY
 from vgpumgr.sim.libvirt.sim_domains import SimDomains
 from vgpumgr.sim.linux.machine_setup import ENABLED, RESTORE, Setup
@@ -44,6 +45,15 @@ def set_agent_words(domains: SimDomains, name: str, words: Sequence[str]) -> Non
             domain.guest = replace(guest, addresses=(*guest.addresses, text))
         case ["silent"]:
             domain.guest = None
+        case ["boots", seconds] if seconds.isdecimal():
+            domain.script = replace(domain.script, boot_s=float(seconds))
+        case ["fails", program, *words]:
+            fails = (*domain.script.fails, (program, " ".join(words)))
+            domain.script = replace(domain.script, fails=fails)
+        case ["no-programs"]:
+            domain.script = replace(domain.script, blocked=True)
+        case ["well"]:
+            domain.script, domain.guest = PLAIN_GUEST, domain.guest or NOBODY
         case _:
             raise UsageError(
                 f"{' '.join(words)!r} is not something that a guest reports", next=FORMS

@@ -75,7 +75,8 @@ _LOOKS = frozenset(name for name, verb in VERBS.items() if not verb.changes) - {
 _LIBVIRT_LOOKS = frozenset(
     {"list", "look", "xml", "pools", "networks", "filters", "versions", "volumes"}
 )
-_LIBVIRT_LOOKS |= {"guest", "progress", "pull_progress", "kept_beside", "live_xml", "cpu_fits"}
+_LIBVIRT_LOOKS |= {"guest", "run_in_guest"}
+_LIBVIRT_LOOKS |= {"progress", "pull_progress", "kept_beside", "live_xml", "cpu_fits"}
 RESTORE_UNIT = f"/etc/systemd/system/{RESTORE}"
 
 

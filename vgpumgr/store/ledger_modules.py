@@ -15,6 +15,7 @@ __all__ = (
     "flavours_sql",
     "gpu_health_sql",
     "gpus_sql",
+    "guests_sql",
     "history_sql",
     "hosts_sql",
     "images_sql",
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import flavours as flavours_sql
     from vgpumgr.store.ledger import gpu_health as gpu_health_sql
     from vgpumgr.store.ledger import gpus as gpus_sql
+    from vgpumgr.store.ledger import guests as guests_sql
     from vgpumgr.store.ledger import hosts as hosts_sql
     from vgpumgr.store.ledger import images as images_sql
     from vgpumgr.store.ledger import licences as licences_sql
@@ -102,6 +104,7 @@ else:
     flavours_sql = LateModule("vgpumgr.store.ledger.flavours")
     gpu_health_sql = LateModule("vgpumgr.store.ledger.gpu_health")
     gpus_sql = LateModule("vgpumgr.store.ledger.gpus")
+    guests_sql = LateModule("vgpumgr.store.ledger.guests")
     hosts_sql = LateModule("vgpumgr.store.ledger.hosts")
     images_sql = LateModule("vgpumgr.store.ledger.images")
     licences_sql = LateModule("vgpumgr.store.ledger.licences")

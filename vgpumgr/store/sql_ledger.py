@@ -35,6 +35,7 @@ from vgpumgr.store.ledger_modules import (
     flavours_sql,
     gpu_health_sql,
     gpus_sql,
+    guests_sql,
     history_sql,
     hosts_sql,
     images_sql,
@@ -189,6 +190,7 @@ class SqlLedger(LeaseHolder):
     vm = reads(vms_sql.get_vm)
     vms_ever = reads(vms_sql.vms_ever)
     deleted_vms = reads(vms_sql.deleted_vms)
+    note_guests = changes(guests_sql.note_guests, heard=True, requested=False)
     allocations = reads(allocations_sql.list_allocations)
     mark = changes(allocations_sql.mark_allocations, requested=False)
     refuse = writes(history_sql.refuse)

@@ -6,7 +6,7 @@ guest's word: it is read with limits, and nothing is freed or given by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import Any
@@ -26,7 +26,8 @@ from vgpumgr.model.domain import (
     Ownership,
 )
 from vgpumgr.model.errors import HostRefused
-from vgpumgr.virt import disk_backup, disk_growth, disk_switch, live_migration
+from vgpumgr.model.guest import GuestAnswer
+from vgpumgr.virt import disk_backup, disk_growth, disk_switch, guest_programs, live_migration
 from vgpumgr.virt.domain_lookup import facts, find, require, state, undefine
 from vgpumgr.virt.libvirt_errors import broken, calling, is_absent, is_unsupported
 
@@ -264,6 +265,16 @@ class LibvirtDomains:
         """What the agent in the guest tells; None where none answers, or the domain is off."""
         with calling(self._connection, f"ask the guest of domain {name}"):
             return ask_guest_agent(require(self._connection, name))
+
+    def begin_in_guest(self, name: str, run: Sequence[str]) -> int | GuestAnswer | None:
+        """Have the agent in the guest begin a program: see ``guest_programs``."""
+        with calling(self._connection, f"run {run[0]} in the guest of {name}", changes=True):
+            return guest_programs.begin(require(self._connection, name), run)
+
+    def end_in_guest(self, name: str, number: int, most_bytes: int) -> GuestAnswer | None:
+        """How that ended; None while it runs."""
+        with calling(self._connection, f"ask the guest of domain {name}"):
+            return guest_programs.end(require(self._connection, name), number, most_bytes)
 
     def switch_disks(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
         """Have a running domain write to other files from one moment on: see ``disk_switch``."""

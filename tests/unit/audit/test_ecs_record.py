@@ -17,6 +17,7 @@ from vgpumgr.model.allocation import AllocationState
 from vgpumgr.model.console_ticket import TicketState
 from vgpumgr.model.desktop import DesktopState
 from vgpumgr.model.gpu import GpuState
+from vgpumgr.model.guest import GuestPhase
 from vgpumgr.model.health import HealthState
 from vgpumgr.model.history import AccessEvent, AuditRecord, UploadEvent
 from vgpumgr.model.image import CopyState
@@ -56,6 +57,7 @@ FOLLOWING: Mapping[str, frozenset[str]] = {
     "secret.": frozenset({"set", "removed"}),
     "session.": frozenset({"begun", "ended"}),
     "step.": frozenset(transitions._TOLD_STEPS),
+    "vm.guest-": frozenset(GuestPhase),
     "task.": frozenset(transitions._TOLD_TASKS),
     "ticket.": frozenset(TicketState),
     "vm.": frozenset(VmState),
@@ -72,7 +74,7 @@ def written() -> Iterator[str]:
             if isinstance(node, ast.JoinedStr) and _begins(node) in FOLLOWING:
                 yield from (f"{_begins(node)}{word}" for word in FOLLOWING[_begins(node)])
             elif isinstance(node, ast.JoinedStr) and re.match(
-                r"^[a-z]+\.(copy-|health-)?$", _begins(node)
+                r"^[a-z]+\.(copy-|guest-|health-)?$", _begins(node)
             ):
                 yield f"{_begins(node)}(a beginning that this test does not know)"
             elif isinstance(node, ast.Constant) and _is_word(node) and id(node) not in inside:

@@ -72,14 +72,20 @@ def test_an_older_schema_is_refused_and_migrated_in_one_transaction(
         "logoff_move, ticket, image_copy, image, pool_session, pool_ask, desktop, pool, booking, "
         "refusal, seal, checkpoint, webhook, flavour, secret, role_binding, api_token, "
         "login_session, price_book, licence, api_request, backup_target, vm_backup, "
-        "power_budget, power_cap"
+        "power_budget, power_cap, notification, calendar"
     )
     pg.sql(f"DROP TABLE audit, queue, quota, {later}", name)
     for table, column in (
         *(("meta", "frozen_why"), ("meta", "frozen_at"), ("host", "due_at")),
         *(("gpu", "health"), ("gpu", "state_why"), ("operation", "worker"), ("vm", "definition")),
         *(("operation", "left_until"), ("operation", "tenant"), ("operation", "method")),
-        *(("operation", "vm_tenant"), ("vm", "tenant"), ("vm", "snapshots"), ("request", "tenant")),
+        *(
+            ("operation", "vm_tenant"),
+            ("vm", "tenant"),
+            ("vm", "snapshots"),
+            ("vm", "guest"),
+            ("request", "tenant"),
+        ),
     ):
         pg.sql(f"ALTER TABLE {table} DROP COLUMN {column}", name)
     pg.sql("DROP INDEX ix_vm_name", name)

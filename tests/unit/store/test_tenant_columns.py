@@ -98,9 +98,17 @@ def old(tmp_path: Path) -> Iterator[Path]:
         for column in ("kind", "digest", "login", "generation", "expires_at"):
             raw.execute(f"ALTER TABLE ticket DROP COLUMN {column}")
         raw.execute("ALTER TABLE vm DROP COLUMN snapshots")
+        raw.execute("ALTER TABLE vm DROP COLUMN guest")
         for later in (
             *("seal", "checkpoint", "secret", "webhook", "flavour", "price_book", "licence"),
-            *("backup_target", "vm_backup", "power_budget", "power_cap"),
+            *(
+                "backup_target",
+                "vm_backup",
+                "power_budget",
+                "power_cap",
+                "notification",
+                "calendar",
+            ),
         ):
             raw.execute(f"DROP TABLE {later}")
         raw.execute("UPDATE meta SET schema_version = 14")

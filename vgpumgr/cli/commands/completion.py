@@ -41,6 +41,12 @@ def completion(shell: str) -> None:
 Complete = Callable[[click.Context, click.Parameter, str], list[str]]
 
 
+def _guest_profiles() -> tuple[str, ...]:
+    from vgpumgr import guests
+
+    return guests.profiles()
+
+
 _NAMES: Mapping[str, Callable[[Ledger], Iterable[str]]] = {
     "backups": lambda ledger: (each.id[:8] for each in ledger.vm_backups()),
     "backup-targets": lambda ledger: (each.name for each in ledger.backup_targets()),
@@ -48,6 +54,7 @@ _NAMES: Mapping[str, Callable[[Ledger], Iterable[str]]] = {
     "calendars": lambda ledger: (each.name for each in ledger.calendars()),
     "flavours": lambda ledger: (each.name for each in ledger.flavours()),
     "gpus": lambda ledger: (each.id for each in ledger.gpus()),
+    "guest-profiles": lambda _: _guest_profiles(),
     "hosts": lambda ledger: (each.name for each in ledger.hosts()),
     "images": lambda ledger: (each.reference for each in ledger.images()),
     "notifications": lambda ledger: (each.name for each in ledger.notifications()),
@@ -77,6 +84,7 @@ _LISTS: Mapping[str, tuple[str, Mapping[str, object], str]] = {
     "flavours": ("flavour.list", {}, "name"),
     "power budgets": ("power.list", {}, "name"),
     "gpus": ("gpu.list", {}, "name"),
+    "guest-profiles": ("guest-profile.list", {}, "name"),
     "hosts": ("host.list", {}, "name"),
     "images": ("image.list", {}, "name"),
     "notifications": ("notification.list", {}, "name"),

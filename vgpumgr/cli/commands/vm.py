@@ -78,6 +78,7 @@ COLUMNS = (
     Column("VCPUS", "vcpus"),
     Column("MEMORY", lambda vm: format_mib(vm["memory_mib"])),
     Column("SEEN", seen_text),
+    Column("GUEST", lambda vm: vm["guest"]["phase"] if vm["guest"] else "-", wide=True),
     Column("DEVICES", lambda vm: ",".join(gpu["device"] for gpu in vm["gpus"]), wide=True),
     Column("TENANT", "tenant", wide=True),
     Column("ID", "id", wide=True),

@@ -62,9 +62,24 @@ def vm_text(item: VmItem) -> str:
             ("Snapshots", ", ".join(item["snapshots"])),
             ("Labels", ", ".join(f"{k}={v}" for k, v in item["labels"].items())),
             ("Flavour", item["flavour"]),
+            ("System", item["os"]),
+            ("Guest", guest_text(item)),
+            ("Profiles", ", ".join(item["guest"]["profiles"]) if item["guest"] else ""),
             ("Tenant", item["tenant"]),
         ]
     )
+
+
+def guest_text(item: VmItem) -> str:
+    """``ready for 5m``, ``failed for 2m: the NVIDIA driver is not loaded``; empty where nothing
+    says when it is ready.
+    """
+    guest = item["guest"]
+    if guest is None:
+        return ""
+    lasted = f" for {age(guest['since'])}" if guest["since"] is not None else ""
+    why = f": {guest['why']}" if guest["why"] else ""
+    return f"{guest['phase']}{lasted}{why}"
 
 
 def _volume_text(volume: VmVolume) -> str:

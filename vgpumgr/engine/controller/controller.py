@@ -12,6 +12,7 @@ from vgpumgr.engine.controller import (
     automatic_defrag,
     backup_task,
     group_task,
+    guest_task,
     host_cycle,
     pool_task,
     power_task,
@@ -106,6 +107,7 @@ class Controller:
                 context, figures, power or PowerPolicy(), emit
             ).take,
             backup_task.BACKUP_THREAD: backup_task.BackupTask(context, patience, emit).take,
+            guest_task.GUEST_THREAD: guest_task.GuestTask(context, patience, emit).take,
         }
         self._beside = FleetTaskRunner(
             context, beside or SerialCycleRunner(context.clock), jobs, emit

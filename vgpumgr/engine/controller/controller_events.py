@@ -66,6 +66,8 @@ class EventKind(StrEnum):
     LICENCE_SHORT = "licence-short"
     LICENCE_SHORT_ENDED = "licence-short-ended"
     TELEMETRY_FAILED = "telemetry-failed"
+    GUEST_READY = "guest-ready"
+    GUEST_FAILED = "guest-failed"
     VM_BACKED_UP = "vm-backed-up"
     VM_BACKUP_FAILED = "vm-backup-failed"
     NOTIFICATION_FAILED = "notification-failed"

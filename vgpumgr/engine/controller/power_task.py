@@ -228,7 +228,7 @@ class PowerTask:
         return done
 
     def _far_up(self, context: EngineContext, gpus: Mapping[str, GpuRecord]) -> bool:
-        """GPUs that stay hot take no new VM, and then lose those that they have."""
+        """GPUs that stay hot take no new VM, and then lose the VMs on them."""
         worked = False
         for gpu, state in self._heat.items():
             record = gpus[gpu]

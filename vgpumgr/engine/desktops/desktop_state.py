@@ -26,6 +26,7 @@ from vgpumgr.model.desktop import (
     PoolRecord,
     PoolView,
 )
+from vgpumgr.model.guest import GuestPhase
 from vgpumgr.model.holiday_calendar import NO_HOLIDAYS, Holidays
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.image import ImageRecord
@@ -278,10 +279,24 @@ def _by_fact(row: DesktopRecord, vm: VmRecord, seen: DesktopReading) -> DesktopR
     if not seen.answers(vm.host):
         return _at(_as(row, DesktopState.UNKNOWN, seen.now, "its host did not answer"), vm)
     if seen.runs(vm):
-        return _at(_as(row, DesktopState.READY, seen.now), vm)
+        return _at(_by_guest(row, vm, seen.now), vm)
     if row.doing is DesktopVerb.HEAL:
         return row  # it is to be started still
     return _at(_as(row, DesktopState.FAILED, seen.now, "its guest does not run"), vm)
+
+
+def _by_guest(row: DesktopRecord, vm: VmRecord, now: float) -> DesktopRecord:
+    """A desktop is ready when its guest is, where profiles check that; one that a user has is not
+    taken by a check.
+    """
+    if vm.spec.guest is None or row.desktop.used:
+        return _as(row, DesktopState.READY, now)
+    phase = vm.guest.phase if vm.guest is not None else GuestPhase.UNKNOWN
+    if phase is GuestPhase.READY:
+        return _as(row, DesktopState.READY, now)
+    if phase is GuestPhase.FAILED and vm.guest is not None:
+        return _as(row, DesktopState.FAILED, now, f"its guest: {vm.guest.why}")
+    return _as(row, DesktopState.CREATING, now, "its guest is starting")
 
 
 def _at(row: DesktopRecord, vm: VmRecord) -> DesktopRecord:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -21,9 +22,13 @@ from vgpumgr.model.domain import (
     VolumeFacts,
 )
 from vgpumgr.model.errors import HostRefused, OutcomeUnknown, VgpumgrError
+from vgpumgr.model.guest import GuestAnswer, GuestCommand
 from vgpumgr.model.host import StoragePool
 from vgpumgr.model.ports import Domains, Host
 from vgpumgr.virt import Libvirt
+
+GUEST_LOOKS_S = 0.2
+"""Between two looks at a program in a guest."""
 
 
 class GuardedLibvirt:
@@ -143,6 +148,24 @@ class GuardedDomains:
     def guest(self, name: str) -> GuestFacts | None:
         """What its agent tells."""
         return self._short.read(lambda libvirt: libvirt.domains.guest(name))
+
+    def run_in_guest(self, name: str, command: GuestCommand) -> GuestAnswer | None:
+        """Have its agent run a program. The connection is free for others between the looks."""
+        begun = self._short.change(
+            lambda libvirt: libvirt.domains.begin_in_guest(name, command.run)
+        )
+        if not isinstance(begun, int):
+            return begun
+        number, until = begun, time.monotonic() + command.timeout_s
+        while True:
+            ended = self._short.read(
+                lambda libvirt: libvirt.domains.end_in_guest(name, number, command.most_bytes)
+            )
+            if ended is not None:
+                return ended
+            if time.monotonic() >= until:
+                return GuestAnswer(status=None)
+            time.sleep(GUEST_LOOKS_S)
 
     def switch_disks(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
         """Change over its disks; long: a guest may take a while to freeze its file systems."""

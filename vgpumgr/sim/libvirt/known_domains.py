@@ -17,6 +17,7 @@ from vgpumgr.model.domain import DomainFacts, DomainState, GuestFacts, LiveMove
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound, VgpumgrError
 from vgpumgr.sim.libvirt.admission import admit, release
 from vgpumgr.sim.libvirt.domain_needs import Needs, read_needs, validated
+from vgpumgr.sim.libvirt.guest_script import PLAIN_GUEST, GuestScript
 from vgpumgr.sim.libvirt.sim_storage import SimStorage
 from vgpumgr.sim.machine.durable_texts import Durable
 from vgpumgr.sim.machine.kernel import Kernel
@@ -70,7 +71,7 @@ class Domain:
 
     ``viewers`` are QEMU's ends of connections to its VNC server. ``guest`` is what its guest would
     tell, None where its agent is silent: every simulated guest has one, which is heard where the
-    domain has a channel for it.
+    domain has a channel for it. ``script`` is how its programs end, ``on_since`` its start.
     ``backed_up``: its disks were copied since it was started; ``checkpoints`` are the files that it
     had at the moments since which it remembers what is written. ``written`` says when each file of
     it was written last.
@@ -86,6 +87,8 @@ class Domain:
     job: Job | None = None
     viewers: list[socket.socket] = field(default_factory=list)
     guest: GuestFacts | None = NOBODY
+    script: GuestScript = PLAIN_GUEST
+    on_since: float = 0.0
     backed_up: bool = False
     checkpoints: dict[str, tuple[str, ...]] = field(default_factory=dict)
     written: dict[WrittenFile, int] = field(
@@ -224,6 +227,7 @@ class KnownDomains:
             release(self._kernel, name)
             raise
         domain.running, domain.live = needs, xml
+        domain.on_since = self._kernel.clock.now()
 
     def running(self, but: str = "") -> list[Needs]:
         """What runs, but for one domain."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 
 from vgpumgr import domainxml
 from vgpumgr.model.domain import DomainFacts, GuestFacts, KeptBeside, MoveProgress
 from vgpumgr.model.errors import Conflict, HostRefused, VgpumgrError
+from vgpumgr.model.guest import GuestAnswer
 from vgpumgr.sim.libvirt import domain_needs
 from vgpumgr.sim.libvirt.admission import DiskLocks
 from vgpumgr.sim.libvirt.domain_needs import Disk, Needs, read_needs, validated, with_files
@@ -148,6 +150,15 @@ class SimDomains(KnownDomains):
         """What the agent in the guest tells; None where none is heard."""
         domain = self.require(self.named(name))
         return domain.guest if domain.agent_hears else None
+
+    def run_in_guest(self, name: str, run: Sequence[str]) -> GuestAnswer | None:
+        """How a program ends that the agent in the guest runs; None where none is heard."""
+        domain = self.require(self.named(name))
+        running = domain.running
+        if running is None or not domain.agent_hears or domain.guest is None:
+            return None
+        up_s = self._kernel.clock.now() - domain.on_since
+        return domain.script.answer(run, up_s, has_gpu=bool(running.facts.devices))
 
     def switch_disks(self, name: str, files: dict[str, str], freeze: bool) -> None:
         """Go on in other files, all disks at one moment, or refuse as libvirt and QEMU would."""

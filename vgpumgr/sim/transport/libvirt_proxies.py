@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vgpumgr.domainxml import mark_text
@@ -26,6 +26,7 @@ from vgpumgr.model.errors import (
     VgpumgrError,
 )
 from vgpumgr.model.formats import size_words
+from vgpumgr.model.guest import GuestAnswer, GuestCommand
 from vgpumgr.model.host import Installed, StoragePool
 from vgpumgr.model.ports import Host
 from vgpumgr.sim.transport.move_client import FleetPeer, drive, no_peer
@@ -83,7 +84,7 @@ class CountedCalls:
 
     def __call__(self, target: str, method: str, arguments: dict[str, Any], kind: Any, /) -> Any:
         """One call."""
-        if method in READS or method == "guest":
+        if method in READS or method in {"guest", "run_in_guest"}:
             return self._call(target, method, arguments, kind)
         self.changes += 1
         try:
@@ -210,6 +211,14 @@ class ProxyDomains:
         """What its agent tells."""
         found: GuestFacts | None = self._call("domains", "guest", {"name": name}, GuestFacts | None)
         return found
+
+    def run_in_guest(self, name: str, command: GuestCommand) -> GuestAnswer | None:
+        """Have its agent run a program."""
+        arguments = {"name": name, "run": list(command.run)}
+        found: GuestAnswer | None = self._call(
+            "domains", "run_in_guest", arguments, GuestAnswer | None
+        )
+        return found and replace(found, output=found.output[: command.most_bytes])
 
     def switch_disks(self, name: str, files: Mapping[str, str], *, freeze: bool) -> None:
         """Have a running domain go on in other files."""

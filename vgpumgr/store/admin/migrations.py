@@ -18,6 +18,7 @@ from vgpumgr.store.admin.access_steps import access_tables, name_indexes, tenant
 from vgpumgr.store.admin.table_steps import (
     backup_tables,
     flavour_table,
+    guest_column,
     power_tables,
     secret_table,
 )
@@ -333,6 +334,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         25: _licences,
         26: power_tables,
         27: _notifications,
+        28: guest_column,
     }
 )
 

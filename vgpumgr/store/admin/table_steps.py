@@ -1,5 +1,4 @@
-"""Steps of the schema that add a table: backups, flavours, power, secrets. Once shipped none
-changes."""
+"""Steps of the schema that add a table, or a column of its own kind. Once shipped none changes."""
 
 from __future__ import annotations
 
@@ -49,3 +48,8 @@ def power_tables(connection: Connection) -> None:
         "since FLOAT NOT NULL, PRIMARY KEY (gpu))",
     ):
         connection.exec_driver_sql(statement)
+
+
+def guest_column(connection: Connection) -> None:
+    """What is known of each VM's guest."""
+    connection.exec_driver_sql("ALTER TABLE vm ADD COLUMN guest TEXT")

@@ -8,12 +8,16 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.sql import ColumnElement
 
+from vgpumgr import guests
 from vgpumgr.model.codec import printable
 from vgpumgr.model.errors import Conflict, InUse, NotFound
 from vgpumgr.model.role_binding import EVERY_TENANT
 from vgpumgr.model.secret import MOST_SECRETS, SecretRecord, SecretReference
+from vgpumgr.model.vm import VmSpec
 from vgpumgr.store.ledger.audit_trail import Stamp, write
 from vgpumgr.store.ledger.hosts import list_hosts
+from vgpumgr.store.ledger.pools import list_pools
+from vgpumgr.store.ledger.vms import OPEN_VMS, vm_of
 from vgpumgr.store.schema import secret
 from vgpumgr.store.schema.columns import ALL_ROWS, decodes
 
@@ -40,13 +44,27 @@ def secret_of(row: Any) -> SecretRecord:
 
 
 def list_references(connection: Connection) -> tuple[SecretReference, ...]:
-    """What uses secrets, by tenant, name and user: fences of hosts, which are the fleet's."""
-    found = (
+    """What uses secrets, by tenant, name and user: fences of hosts (the fleet's), guests of VMs
+    whose seed is not emptied, and pools, whose desktops are made of them.
+    """
+    found = [
         SecretReference(tenant=EVERY_TENANT, name=each.fence.secret, user=f"host {each.name}")
         for each in list_hosts(connection)
         if each.fence is not None and each.fence.secret
-    )
+    ]
+    for vm in map(vm_of, connection.execute(OPEN_VMS)):
+        if vm.guest is None or not vm.guest.emptied_at:
+            found += _of_guest(vm.spec, f"vm {vm.name}")
+    for pool in list_pools(connection):
+        found += _of_guest(pool.spec.desktop, f"pool {pool.name}")
     return tuple(sorted(found, key=lambda each: (each.tenant, each.name, each.user)))
+
+
+def _of_guest(spec: VmSpec, user: str) -> list[SecretReference]:
+    if spec.guest is None:
+        return []
+    names = guests.secrets_of(spec.guest, spec.os)
+    return [SecretReference(tenant=spec.tenant, name=name, user=user) for name in names]
 
 
 def set_secret(connection: Connection, stamp: Stamp, tenant: str, name: str, digest: str) -> None:

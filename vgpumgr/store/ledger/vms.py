@@ -13,6 +13,7 @@ from sqlalchemy.sql import ColumnElement
 
 from vgpumgr.model.codec import dump, fields_decoder, load, load_list
 from vgpumgr.model.errors import NotFound, StaleGeneration
+from vgpumgr.model.guest import GuestRecord
 from vgpumgr.model.snapshot import NO_SNAPSHOTS, SnapshotTree
 from vgpumgr.model.vm import (
     VmPlace,
@@ -44,6 +45,7 @@ _EVERY_VM = select(
     vm.c.moving_to,
     vm.c.definition,
     vm.c.snapshots,
+    vm.c.guest,
 )
 _VM = _EVERY_VM.where(vm.c.deleted_at.is_(None))
 OPEN_VMS = _VM.order_by(vm.c.name)
@@ -124,6 +126,7 @@ def _vm_record(
     moving_to: str | None,
     definition: str,
     snapshots: str | None,
+    guest: str | None,
 ) -> VmRecord:
     return VmRecord(
         id=id_,
@@ -139,6 +142,7 @@ def _vm_record(
         moving_to=place(moving_to),
         definition=definition,
         snapshots=_tree(snapshots),
+        guest=None if guest is None else load(GuestRecord, guest),
     )
 
 

@@ -35,7 +35,7 @@ from vgpumgr.store.schema.vm_tables import (
     vm_backup,
 )
 
-SCHEMA_VERSION = 28
+SCHEMA_VERSION = 29
 
 __all__ = [
     "MEMORY",

@@ -40,6 +40,7 @@ vm = Table(
     text("definition", server_default=""),
     of_tenant(),
     optional("snapshots"),
+    optional("guest"),
 )
 index_of_open(
     "vm_name_once",

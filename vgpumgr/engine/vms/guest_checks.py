@@ -1,0 +1,126 @@
+"""The guests of VMs looked at: checks run by their agents, and the seed of a ready one emptied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from vgpumgr import guests
+from vgpumgr.engine.operations.engine_context import EngineContext
+from vgpumgr.engine.reservation.vm_volumes import SEED_BYTES, attached
+from vgpumgr.engine.steps.cloud_init_seed import EMPTIED, emptied_image, guest_facts
+from vgpumgr.engine.vms.guest_readiness import GuestLook, after
+from vgpumgr.guests.check_verdict import verdict
+from vgpumgr.model.domain import OFF
+from vgpumgr.model.errors import HostRefused, NotFound, VgpumgrError
+from vgpumgr.model.guest import GuestCommand, GuestPhase, GuestRecord, GuestSpec
+from vgpumgr.model.ports import WAIT_LIMITS, Host
+from vgpumgr.model.vm import VmRecord, VmState
+
+# The seconds that a host gets in one turn: the rest of its guests have the next one.
+SPENT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuestTurn:
+    """What a turn found: records by VM's name that are other than before, VMs that were looked at,
+    and hosts that could not be asked, with the reason.
+    """
+
+    changed: tuple[tuple[VmRecord, GuestRecord], ...] = ()
+    looked: frozenset[str] = frozenset()
+    failed: tuple[tuple[str, str], ...] = ()
+
+
+def with_checks(context: EngineContext) -> list[VmRecord]:
+    """The VMs whose guests have checks, and that stay where they are."""
+    settled = {VmState.ACTIVE, VmState.SHELVED}
+    return [vm for vm in context.ledger.vms() if vm.spec.guest is not None and vm.state in settled]
+
+
+def turn(context: EngineContext, due: Sequence[VmRecord]) -> GuestTurn:
+    """Look at these, hosts side by side, and write down what has changed."""
+    by_host: dict[str, list[VmRecord]] = {}
+    for vm in due:
+        by_host.setdefault(vm.host, []).append(vm)
+    work: dict[str, Callable[[], list[tuple[VmRecord, GuestRecord]]]] = {
+        host: partial(_look_at_host, context, host, vms) for host, vms in by_host.items()
+    }
+    found: list[tuple[VmRecord, GuestRecord]] = []
+    failed: list[tuple[str, str]] = []
+    within_s = SPENT_S + WAIT_LIMITS.look_s
+    for host, answer in context.lanes.run(work, within_s=within_s).items():
+        if isinstance(answer, VgpumgrError):
+            failed.append((host, str(answer)))
+        elif isinstance(answer, Exception):
+            raise answer
+        else:
+            found += answer
+    changed = tuple((vm, record) for vm, record in found if record != vm.guest)
+    if changed:
+        context.ledger.note_guests([record for _, record in changed])
+    looked = frozenset(vm.id for vm, _ in found)
+    return GuestTurn(changed=changed, looked=looked, failed=tuple(failed))
+
+
+def _look_at_host(
+    context: EngineContext, name: str, vms: Sequence[VmRecord]
+) -> list[tuple[VmRecord, GuestRecord]]:
+    host, clock = context.host(name), context.clock
+    until, found = clock.monotonic() + SPENT_S, []
+    for vm in vms:
+        if context.stop.is_set() or clock.monotonic() >= until:
+            break
+        found.append((vm, looked_at(host, vm, clock.now())))
+    return found
+
+
+def looked_at(host: Host, vm: VmRecord, now: float) -> GuestRecord:
+    """What is known of a VM's guest after a look at ``now``; its seed is emptied once it is ready.
+    Raises what the host does that cannot be asked.
+    """
+    guest = vm.spec.guest
+    assert guest is not None, "only VMs with checks are looked at"
+    before = vm.guest or GuestRecord(vm_id=vm.id)
+    record = after(before, _look(host, vm, guest), guest.within_s, now)
+    if record.phase is GuestPhase.READY and not record.emptied_at and empty_seed(host, vm):
+        record = replace(record, emptied_at=now)
+    return record
+
+
+def _look(host: Host, vm: VmRecord, guest: GuestSpec) -> GuestLook:
+    if vm.state is not VmState.ACTIVE or not vm.running:
+        return GuestLook(runs=False)
+    # No check depends on the host's driver.
+    for check in guests.checks(guest, vm.spec.os, guest_facts(vm, "000")):
+        command = GuestCommand(run=check.run, timeout_s=check.timeout_s)
+        try:
+            answer = host.domains.run_in_guest(vm.domain_uuid, command)
+        except HostRefused as error:
+            return GuestLook(refused=error.why or error.message)
+        except NotFound:
+            return GuestLook(runs=False)
+        if answer is None:
+            facts = host.domains.look(vm.name)
+            return GuestLook(runs=facts is not None and facts.state not in OFF, mute=True)
+        said = verdict(check, answer)
+        if not said.well:
+            return GuestLook(failed=said)
+    return GuestLook()
+
+
+def empty_seed(host: Host, vm: VmRecord) -> bool:
+    """Take what prepared the guest out of its seed; is it out, by reading back? A seed that is not
+    there has nothing in it.
+    """
+    seed = next((each for each in attached(vm) if each.disk is None), None)
+    if seed is None or host.storage.look(seed.pool, seed.name) is None:
+        return True
+    if not _is_emptied(host, seed.pool, seed.name):
+        host.storage.upload(seed.pool, seed.name, emptied_image(vm, SEED_BYTES))
+    return _is_emptied(host, seed.pool, seed.name)
+
+
+def _is_emptied(host: Host, pool: str, name: str) -> bool:
+    return EMPTIED.encode() in host.storage.read(pool, name, SEED_BYTES)

@@ -1,0 +1,119 @@
+"""What the answer to a check says: the guest's word, read with limits. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from vgpumgr.model.formats import spoken
+from vgpumgr.model.guest import GuestAnswer, GuestCheck
+
+_LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckVerdict:
+    """``well``: the check was passed. Otherwise ``why``; ``final``: waiting will not mend it.
+    ``booting``: the first boot is not over, which says nothing of the rest.
+    """
+
+    well: bool = False
+    booting: bool = False
+    final: bool = False
+    why: str = ""
+
+
+PASSED = CheckVerdict(well=True)
+
+
+def verdict(check: GuestCheck, answer: GuestAnswer) -> CheckVerdict:
+    """What the answer says."""
+    if check.reads:
+        return _REPORTS[check.reads](check, answer)
+    if answer.status is None:
+        return CheckVerdict(why=f"{check.says}: it gave no answer within {check.timeout_s:g} s")
+    said = re.search(check.expect, answer.output, re.MULTILINE) is not None
+    if answer.status == 0 and said:
+        return PASSED
+    return CheckVerdict(why=_cause(check, answer))
+
+
+def _cause(check: GuestCheck, answer: GuestAnswer) -> str:
+    """The first cause whose words are in the output, else what the check says, with its end."""
+    for cause in check.causes:
+        if re.search(cause.where, answer.output):
+            return cause.says
+    tail = _tail(answer.output)
+    return f"{check.says}: {tail}" if tail else check.says
+
+
+def _tail(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return _printable(lines[-1]) if lines else ""
+
+
+def _printable(text: str) -> str:
+    kept = "".join(each if each.isprintable() else " " for each in text[: 2 * _LONGEST])
+    return spoken(kept)[:_LONGEST].strip()
+
+
+def _cloud_init(check: GuestCheck, answer: GuestAnswer) -> CheckVerdict:
+    """``cloud-init status --format json``. Of 24.1 and later it ends with 2 for errors that it went
+    on after, which are errors all the same: packages that are not there are among them.
+    """
+    report = _object(answer.output)
+    status = str(report.get("status"))
+    if status in {"running", "not run", "not started"}:
+        return CheckVerdict(booting=True, why="cloud-init is at work")
+    if status == "disabled":
+        return CheckVerdict(final=True, why="cloud-init is switched off in the image")
+    if status not in {"done", "error", "degraded"}:
+        return CheckVerdict(booting=True, why=_cause(check, answer))
+    faults = [*_words(report.get("errors")), *_recoverable(report.get("recoverable_errors"))]
+    if status == "done" and not faults:
+        return PASSED
+    told = "; ".join(faults[:3]) or "it does not say which"
+    return CheckVerdict(final=True, why=f"cloud-init failed: {told}")
+
+
+def _words(found: Any) -> list[str]:
+    return [_printable(each) for each in found if isinstance(each, str)] if _is(found, list) else []
+
+
+def _recoverable(found: Any) -> list[str]:
+    """By severity; what is deprecated works."""
+    if not _is(found, dict):
+        return []
+    kinds = (each for key, each in found.items() if str(key).upper() in {"ERROR", "WARNING"})
+    return [word for each in kinds for word in _words(each)]
+
+
+def _is(found: Any, kind: type) -> bool:
+    return isinstance(found, kind)
+
+
+def _first_boot(check: GuestCheck, answer: GuestAnswer) -> CheckVerdict:
+    """What ``first-boot.ps1`` keeps."""
+    report = _object(answer.output)
+    if report.get("over") is not True:
+        return CheckVerdict(booting=True, why=check.says)
+    steps = report.get("steps")
+    for step in steps if isinstance(steps, list) else []:
+        if isinstance(step, dict) and step.get("status") != 0:
+            name, tail = step.get("name"), _tail(str(step.get("output", "")))
+            said = f"{_printable(str(name))} failed"
+            return CheckVerdict(final=True, why=f"{said}: {tail}" if tail else said)
+    return PASSED
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text.lstrip("\ufeff"))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+_REPORTS = {"cloud-init": _cloud_init, "first-boot": _first_boot}

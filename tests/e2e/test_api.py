@@ -103,7 +103,7 @@ def test_the_socket_is_for_its_owner_and_group(api: ApiServer) -> None:
     assert api.ask("GET", "/v1/vms").status == 200
 
 
-@pytest.mark.mainline
+@pytest.mark.thorough
 def test_a_list_comes_in_pages(api: ApiServer) -> None:
     first = api.ask("GET", "/v1/vms?page_size=1").body
     second = api.ask("GET", f"/v1/vms?page_size=1&page_after={first['next_page']}").body

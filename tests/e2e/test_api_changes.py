@@ -78,7 +78,7 @@ def test_the_server_opens_no_file_that_a_caller_names(api: ApiServer) -> None:
     assert (answer.status, answer.body["message"]) == (400, "/etc/passwd names no VM")
 
 
-@pytest.mark.mainline
+@pytest.mark.thorough
 def test_pools_are_applied_at_their_own_endpoint(api: ApiServer) -> None:
     text = json.dumps({"apiVersion": "vgpumgr/v1", **pool(max=4)})
     answer = api.ask("POST", "/v1/vms:apply", {"text": text})

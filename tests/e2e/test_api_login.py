@@ -111,6 +111,7 @@ def test_a_login_gives_what_its_groups_have(
     assert ada("vm", "list").code == 8
 
 
+@pytest.mark.thorough
 def test_an_unknown_authority_is_not_spoken_to(
     ada: Colleague, api: ApiServer, tmp_path: Path
 ) -> None:

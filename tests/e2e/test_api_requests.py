@@ -110,7 +110,8 @@ def test_the_trail_names_who_asked_and_how(api: ApiServer) -> None:
     assert "vgm_" not in json.dumps(trail)
 
 
-@pytest.mark.parametrize("after_s", [pytest.param(0.4, marks=pytest.mark.thorough), 0.9])
+@pytest.mark.thorough
+@pytest.mark.parametrize("after_s", [0.4, 0.9])
 def test_a_command_goes_on_while_the_server_is_killed_and_comes_back(
     api: ApiServer, after_s: float
 ) -> None:

@@ -55,6 +55,7 @@ def test_a_quota_has_a_tag_of_what_it_says(api: ApiServer) -> None:
     assert api.ask("DELETE", "/v1/quotas/cad", headers={"If-Match": "*"}).status == 200
 
 
+@pytest.mark.thorough
 def test_commands_at_a_server_take_things_as_they_are(api: ApiServer) -> None:
     for verb in (
         ("host", "migration", "h1", "--address", "10.0.0.2"),

@@ -196,7 +196,7 @@ class _Watched:
         return self.file.read(offset, length)
 
 
-@pytest.mark.mainline
+@pytest.mark.thorough
 def test_a_server_that_is_killed_gets_nothing_twice_but_what_was_not_durable(
     api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,7 +251,7 @@ def _staged(api: ApiServer, name: str) -> int:
     return sum((api.cli.state / "uploads" / f"{x['name']}.part").stat().st_size for x in found)
 
 
-@pytest.mark.mainline
+@pytest.mark.thorough
 def test_a_slow_sender_holds_nobody_up(api: ApiServer) -> None:
     """More of them than there are threads, and a change is answered at once."""
     for each in api.ask("GET", "/v1/uploads").body["items"]:

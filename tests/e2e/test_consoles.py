@@ -55,6 +55,7 @@ def events(cli: Cli, name: str, word: str = "") -> list[str]:
     return [item["detail"] or item["event"] for item in found if item["vm"] == name]
 
 
+@pytest.mark.thorough
 def test_a_ticket_is_one_connection_at_any_api_of_the_ledger(cli: Cli, api: ApiServer) -> None:
     ticket = opened(api, "desk")
     assert (ticket["kind"], ticket["vm"], ticket["path"]) == ("screen", "desk", "/v1/consoles")
@@ -114,6 +115,7 @@ def test_a_local_viewer_at_a_server(cli: Cli, api: ApiServer) -> None:
         assert finish(process).code == 0
 
 
+@pytest.mark.thorough
 def test_a_desktop_is_its_users(cli: Cli, api: ApiServer) -> None:
     whole, users = [{"profile": "passthrough"}], {"users": ["root", "bob"]}
     asked = pool(gpus=whole, entitlement=users, console=True, max=1, tenant="cad")

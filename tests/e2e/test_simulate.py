@@ -60,6 +60,7 @@ def test_what_is_removed_makes_room_as_its_deletion_does(cli: Cli) -> None:
     assert hosts(cli.ok("simulate", "-f", whole, "--remove-vm", "free", "-o", "json")) == ["two"]
 
 
+@pytest.mark.thorough
 def test_a_new_host_is_partitioned_as_serves_what_is_asked_for(cli: Cli) -> None:
     ran = cli.fails(5, "simulate", "--add-host", "A40x1", "--add", "A40-8Q=7", "-o", "json")
     assert hosts(ran) == ["new-1"] * 6 + [None]

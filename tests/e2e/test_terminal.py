@@ -61,6 +61,7 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words",
     [
@@ -75,6 +76,7 @@ def test_no_line_is_wider_than_the_terminal(cli: Cli, words: str) -> None:
     assert "Traceback" not in shown
 
 
+@pytest.mark.thorough
 def test_colours_are_there_unless_somebody_wants_none(cli: Cli) -> None:
     assert ESCAPE.search(typed(cli, "map"))
     assert not ESCAPE.search(typed(cli, "map", NO_COLOR="1"))

@@ -191,7 +191,7 @@ SOME = settings(max_examples=12, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=100, suppress_health_check=list(HealthCheck))
 
 
-@pytest.mark.mainline
+@pytest.mark.thorough
 @given(st.lists(move, min_size=5, max_size=20))
 @SOME
 def test_no_used_gpu_is_reset_and_no_vm_comes_to_an_ill_board(

@@ -360,7 +360,7 @@ def largest_first(fleet: Fleet, batch: Sequence[VmSpec]) -> list[int]:
 # --- the properties ---
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(fleets(), st.lists(requests(), min_size=1, max_size=5), policies)
 def test_every_placement_satisfies_every_rule_and_takes_nothing_twice(
     fleet: Fleet, batch: list[VmSpec], policy: PlacementPolicy
@@ -374,7 +374,7 @@ def test_every_placement_satisfies_every_rule_and_takes_nothing_twice(
     assert place(fleet, batch, policy) == decisions
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(fleets(), requests(), policies)
 def test_a_request_is_refused_only_when_brute_force_finds_no_way(
     fleet: Fleet, request: VmSpec, policy: PlacementPolicy
@@ -384,7 +384,7 @@ def test_a_request_is_refused_only_when_brute_force_finds_no_way(
     assert isinstance(decision, Placed) == possible
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(fleets(), requests())
 def test_a_refusal_has_exactly_one_reason_per_gpu_or_host(fleet: Fleet, request: VmSpec) -> None:
     (decision,) = place(fleet, [request], BREADTH)
@@ -396,7 +396,7 @@ def test_a_refusal_has_exactly_one_reason_per_gpu_or_host(fleet: Fleet, request:
     assert all(reason.text and reason.code != FITS for reason in decision.reasons)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(fleets(), requests())
 def test_explain_has_one_answer_per_gpu_and_agrees_with_place(
     fleet: Fleet, request: VmSpec
@@ -409,7 +409,7 @@ def test_explain_has_one_answer_per_gpu_and_agrees_with_place(
         assert [reason.gpu for reason in told if reason.host == host.name] == gpus
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(fleets(), requests(parts=(1,)))
 def test_a_gpu_that_fits_would_take_a_single_part_by_itself(fleet: Fleet, request: VmSpec) -> None:
     request = replace(request, affinity=replace(request.affinity, together_with={}))
@@ -421,7 +421,7 @@ def test_a_gpu_that_fits_would_take_a_single_part_by_itself(fleet: Fleet, reques
             assert verdicts[host.name, gpu.id] == fits
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(fleets(), requests(), policies)
 def test_headroom_is_taken_at_its_word(
     fleet: Fleet, request: VmSpec, policy: PlacementPolicy
@@ -444,7 +444,7 @@ def could_go_whole(gpu: GpuSupply) -> bool:
     return not gpu.usages and not gpu.passthrough_blocked
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(fleets(), requests(parts=(1,)))
 def test_breadth_first_takes_a_gpu_with_the_most_free_units_and_depth_first_a_used_full_one(
     fleet: Fleet, request: VmSpec

@@ -6,8 +6,8 @@ from tests.hostile.telling import Extent, run
 
 
 def test_a_sample_of_lies_reaches_who_asks_and_is_no_fault_of_ours() -> None:
-    tally = run(Extent(seed=7, minutes=20.0, only=("probe", "mdev"), most=30))
+    tally = run(Extent(seed=7, minutes=20.0, only=("probe", "mdev"), most=8))
     assert tally.faults == []
-    assert (tally.mutations, tally.unheard) == (30, 0)
-    assert tally.refused > 10, "lies that are heard are refused"
+    assert (tally.mutations, tally.unheard) == (8, 0)
+    assert tally.refused > 2, "lies that are heard are refused"
     assert "host probe" in tally.lied_s

@@ -120,6 +120,7 @@ def test_guest_agents_are_asked_in_short_cycles_too(
     assert asked == ["h1"]
 
 
+@pytest.mark.thorough
 def test_after_a_while_a_cycle_is_whole_all_the_same(world: World, served: Served) -> None:
     served.serve(WHOLE_S)
     world.hosts["h1"].calls.clear()

@@ -59,6 +59,7 @@ def run(
     return seen
 
 
+@pytest.mark.thorough
 def test_every_end_is_told_with_its_words(
     workplace: AnsibleFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

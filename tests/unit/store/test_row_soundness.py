@@ -116,6 +116,7 @@ def test_every_table_has_its_reader_and_every_column_its_kind() -> None:
         assert set(PLAIN[table].split()) <= set(columns.columns.keys())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("table", sorted(metadata.tables))
 def test_a_damaged_value_is_told_with_its_row(sound: bytes, tmp_path: Path, table: str) -> None:
     """Text that nobody wrote, in each column that is decoded or a number."""

@@ -7,7 +7,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from vgpumgr import guests
 from vgpumgr.model.formats import format_mib
@@ -15,6 +22,8 @@ from vgpumgr.model.guest import ChosenProfile, GuestSpec
 from vgpumgr.spec.fields import Duration, Line, Name, Strict, refuse, seconds
 from vgpumgr.spec.spec_file import did_you_mean, either
 
+# The profile behind ``preload``.
+PRELOAD = "preload-data"
 _NEEDED = {"tpm": "a TPM 2.0", "secure_boot": "secure boot"}
 
 
@@ -101,6 +110,19 @@ Profile = Annotated[
 ]
 
 
+class PreloadModel(Strict):
+    """Data that is copied into the guest before it is ready."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    source: Line = Field(alias="from")
+    to: Line
+
+    def value(self) -> ChosenProfile:
+        """The profile that does it."""
+        return ChosenProfile(name=PRELOAD, parameters={"from": self.source, "to": self.to})
+
+
 class GuestModel(Strict):
     """What is made of the guest at its first boot, and when it is ready."""
 
@@ -110,6 +132,7 @@ class GuestModel(Strict):
     locale: Line | None = None
     time_zone: Line | None = None
     product_key: Name | None = None
+    preload: list[PreloadModel] = Field(default=[], max_length=16)
     ready_within: Duration = "30m"
 
     @model_validator(mode="after")
@@ -121,7 +144,10 @@ class GuestModel(Strict):
     def value(self) -> GuestSpec:
         """The guest in the model's words."""
         return GuestSpec(
-            profiles=tuple(each.value() for each in self.profiles),
+            profiles=(
+                *(each.value() for each in self.profiles),
+                *(each.value() for each in self.preload),
+            ),
             user=self.user or "",
             password=self.password or "",
             locale=self.locale or "",
@@ -130,10 +156,14 @@ class GuestModel(Strict):
             within_s=float(seconds(self.ready_within)),
         )
 
-    def check(self, system_name: str | None, *, gpus: bool, user_data: str | None) -> None:
+    def check(
+        self, system_name: str | None, *, gpus: bool, firmware: str, user_data: str | None
+    ) -> None:
         """Refuse profiles that the VM cannot have, and texts that do not go together."""
         name = system_name or guests.DEFAULT_SYSTEM
         system = guests.system(name)
+        if system.is_windows and self.preload:
+            refuse(f"is for Linux, and the VM is {name}", "guest", "preload")
         chosen = [each.name for each in self.profiles]
         for number, each in enumerate(chosen):
             profile, at = guests.profile(each), ("guest", "profiles", number)
@@ -143,6 +173,8 @@ class GuestModel(Strict):
                 refuse(f"{each} is for a VM with gpus", *at)
             if each in chosen[:number] and not profile.repeats:
                 refuse(f"{each} is there twice", *at)
+        if system.is_windows and firmware != "uefi":
+            refuse("the answer file partitions for UEFI: leave firmware out", "firmware")
         if system.is_windows and user_data is not None:
             refuse(f"{name} has no cloud-init: leave it out", "cloud_init", "user_data")
         self._check_parts(name, user_data)
@@ -165,4 +197,7 @@ class GuestModel(Strict):
         for number, each in enumerate(self.profiles):
             if error.parameter in each.parameters:
                 return ("profiles", number, "parameters", error.parameter)
+        for number, data in enumerate(self.preload):
+            if error.parameter == "to" or data.source in str(error):
+                return "preload", number
         return ("profiles",) if self.profiles else ()

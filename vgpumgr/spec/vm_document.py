@@ -292,7 +292,7 @@ class MachineModel(Strict):
         text = seed.user_data if seed else None
         if seed and seed.template and text is not None:
             text = fill_template(text, dict.fromkeys(TEMPLATE_NAMES, "x"))
-        self.guest.check(self.os, gpus=bool(self.gpus), user_data=text)
+        self.guest.check(self.os, gpus=bool(self.gpus), firmware=self.firmware, user_data=text)
         return self
 
     @model_validator(mode="after")

@@ -258,9 +258,25 @@ _GUEST = {
         "The secret that is the product key of Windows.",
         "{os: windows-11, guest: {user: ada, password: ada-desktop, product_key: windows-key}}",
     ),
+    "preload": Key(
+        "Data that is copied into the guest before it is ready: `from` an address or a folder of "
+        "NFS, `to` a folder.",
+        "guest: {preload: [{from: 'nfs.lan:/models', to: /srv/models}]}",
+    ),
     "ready_within": Key(
         "How long after its start a guest may take to be ready before it counts as failed.",
         "guest: {ready_within: 20m}",
+    ),
+}
+
+_PRELOAD = {
+    "from": Key(
+        "An http(s) or rsync address, or a folder of NFS.",
+        "guest: {preload: [{from: 'https://mirror.lan/model.bin', to: /srv/models}]}",
+    ),
+    "to": Key(
+        "The folder that it is copied into.",
+        "guest: {preload: [{from: 'nfs.lan:/models', to: /srv/models}]}",
     ),
 }
 
@@ -335,6 +351,7 @@ VM_KEYS: Mapping[str, Mapping[str, Key]] = {
     "CloudInitModel": _CLOUD_INIT,
     "GuestModel": _GUEST,
     "GuestProfileModel": _GUEST_PROFILE,
+    "PreloadModel": _PRELOAD,
     "AffinityModel": _AFFINITY,
     "QueueModel": _QUEUE,
     "RollingModel": _ROLLING,

@@ -205,6 +205,12 @@ CONTRACT = (
         ("edition",),
         "ledger",
     ),
+    ContractRow(
+        60,
+        (Family("vgpumgr_guests", GAUGE, "Guests that have checks, by their phase."),),
+        ("phase",),
+        "ledger",
+    ),
 )
 # Of the sampler itself, beside the contract.
 OWN_FAMILIES = (

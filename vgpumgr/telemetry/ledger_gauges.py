@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from vgpumgr.helper.series_text import label_text
 from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.desktop import DesktopRecord, DesktopState, PoolRecord
+from vgpumgr.model.guest import GuestPhase
 from vgpumgr.model.host_sample import HostSample
 from vgpumgr.model.licence import Edition, Licence
 from vgpumgr.model.power import PowerBudget
@@ -117,6 +118,18 @@ def add_allocations(out: Exposition, counts: Iterable[tuple[str, int]]) -> None:
     """Their series."""
     for labels, count in counts:
         out.add("vgpumgr_allocations", labels, count)
+
+
+def guest_counts(vms: Iterable[VmRecord]) -> Mapping[str, int]:
+    """How many guests that have checks are in each phase."""
+    every = (vm.guest for vm in vms if vm.spec.guest is not None)
+    return Counter(str(each.phase) if each else str(GuestPhase.UNKNOWN) for each in every)
+
+
+def add_guests(out: Exposition, counts: Mapping[str, int]) -> None:
+    """Their series: a phase that none is in has 0."""
+    for phase in GuestPhase:
+        out.add("vgpumgr_guests", label_text({"phase": str(phase)}), counts.get(str(phase), 0))
 
 
 def add_licences(out: Exposition, licences: Iterable[Licence], used: Mapping[str, int]) -> None:

@@ -119,6 +119,7 @@ class Readings:
     allocations: Sequence[tuple[str, int]]
     licences: tuple[Licence, ...]
     seats: Mapping[str, int]
+    guests: Mapping[str, int]
     budgets: tuple[PowerBudget, ...] = ()
 
 
@@ -195,6 +196,7 @@ class TelemetryRound:
         ledger_gauges.add_pools(out, known.pools, known.desktops)
         ledger_gauges.add_allocations(out, known.allocations)
         ledger_gauges.add_licences(out, known.licences, known.seats)
+        ledger_gauges.add_guests(out, known.guests)
         self._rooms.add(out, known.hosts, known.version)
         self._count(known, now)
         self._totals.add(out)
@@ -218,6 +220,7 @@ class TelemetryRound:
                 held=held_shares(hosts, {vm.id: vm for vm in view.vms}, rows, names),
                 licences=tuple(view.licences),
                 seats=seats_used(view),
+                guests=ledger_gauges.guest_counts(view.vms),
                 allocations=ledger_gauges.allocation_counts(view.allocations, view.vms),
                 budgets=tuple(view.budgets),
             )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 
 import pytest
 import yaml
@@ -127,32 +125,3 @@ def test_a_mount_of_each_file_system_has_what_it_takes():
     ]
     assert {"nfs-common", "ceph-common"} <= set(whole["packages"])
     assert "secretfile=/etc/ceph/mount.key" in whole["mounts"][1][3]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", guests.profiles())
-def test_each_profile_makes_what_cloud_inits_own_schema_takes(name):
-    jsonschema = pytest.importorskip("jsonschema")
-    path = Path(__file__).parents[2] / "golden" / "cloud-init-schema.json"
-    if "debian" not in guests.profile(name).systems or not path.exists():
-        return
-    said = {
-        key: about.choices[-1] if about.choices else EXAMPLES.get(key, "value")
-        for key, about in guests.profile(name).parameters.items()
-    }
-    whole = made(ChosenProfile(name=name, parameters=said))
-    jsonschema.Draft4Validator(json.loads(path.read_text())).validate(whole)
-
-
-EXAMPLES = {
-    "branch": "550",
-    "uri": "http://mirror.lan/debian",
-    "suite": "./",
-    "endpoint": "10.0.0.1:6443",
-    "ca_hash": f"sha256:{'0' * 64}",
-    "source": "nfs.lan:/data",
-    "target": "/data",
-    "port": "8888",
-    "installer": "setup.exe",
-    "key_file": "/etc/ceph/mount.key",
-}

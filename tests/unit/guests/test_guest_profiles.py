@@ -62,6 +62,10 @@ def test_the_facts_of_a_vm_are_more_than_those_of_its_own_template():
         ("guest: {password: p}", "is of an account: add user"),
         ("guest: {user: 'a b'}", "user of linux is not the account"),
         ("os: windows-11\nguest: {profiles: []}", "windows needs password"),
+        (
+            "os: windows-10\nfirmware: bios\nguest: {user: a, password: p}",
+            "firmware: the answer file partitions for UEFI",
+        ),
         ("guest: {product_key: k}", "linux has no parameter product_key"),
         (
             "os: windows-11\nguest: {user: a, password: p}\ncloud_init: {user_data: x}",

@@ -57,7 +57,7 @@ def add_racks(
     budgets: Iterable[PowerBudget] = (),
 ) -> None:
     """The power of each rack whose every measured GPU is counted, its GPUs that are capped, and its
-    budget: the least of those that select their hosts by the rack's label.
+    budget: the least of the budgets that select their hosts by the rack's label.
     """
     _add_budgets(out, budgets)
     watts: Counter[str] = Counter()

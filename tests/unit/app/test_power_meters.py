@@ -1,4 +1,4 @@
-"""Meters of power budgets: read beside all else, and one that is away costs itself alone."""
+"""Meters of power budgets: each in a thread of its own, and one that is away costs itself alone."""
 
 from __future__ import annotations
 

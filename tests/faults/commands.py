@@ -9,8 +9,9 @@ from vgpumgr.app import enrolment
 from vgpumgr.app.composition import App
 from vgpumgr.engine.controller.controller import Controller
 from vgpumgr.engine.controller.cycle_schedule import ProbePauses
-from vgpumgr.engine.controller.cycle_threads import SerialCycleRunner
+from vgpumgr.engine.controller.cycle_threads import CycleThread, SerialCycleRunner
 from vgpumgr.engine.controller.host_cycle import CycleEnd
+from vgpumgr.engine.controller.power_task import POWER_THREAD, PowerPolicy, PowerTask
 from vgpumgr.engine.defrag.defrag_plan import DefragRequest
 from vgpumgr.engine.heal import orphans
 from vgpumgr.engine.heal.remedy import DriftSelection
@@ -20,17 +21,21 @@ from vgpumgr.engine.migration import moves_within_host
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.engine.vms.vm_pruning import Pruning
+from vgpumgr.engine.workers.serial_workers import SerialWorkers
+from vgpumgr.health.health_policy import HealthMode
 from vgpumgr.model.defrag import EmptyGpus
 from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.gpu import GpuState
 from vgpumgr.model.host import Fence, HostRecord
+from vgpumgr.model.host_sample import FleetSample
 from vgpumgr.model.layout import GpuLayout
 from vgpumgr.model.operation import OF_SNAPSHOTS, OperationState
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.rolling import Rolling
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.model.vm_backup import BackupState
+from vgpumgr.telemetry.figure_sampler import FigureSampler
 
 # A disk of one sector.
 _IMAGE = Path(__file__).with_name("image.raw")
@@ -344,6 +349,22 @@ def reset_gpus(app: App) -> None:
     for gpu in app.ledger.gpus():
         if gpu.state is GpuState.QUARANTINED or not gpu.health.state.takes_vms:
             app.engine.reset_gpu(gpu.id).raise_for_failure()
+
+
+def watch_power(app: App) -> None:
+    """What `serve` does about power, as often as it takes to lift a cap step by step."""
+    sampler = FigureSampler(app.engine.hosts, SerialWorkers(), app.engine.clock.now)
+    at = iter(range(1, 100))
+
+    def figures() -> FleetSample:
+        found = sampler.read(app.ledger.hosts())
+        return FleetSample(at=float(next(at)), interval_s=15.0, hosts=tuple(found.values()))
+
+    policy = PowerPolicy(mode=HealthMode.ACT)
+    task = PowerTask(app.engine, figures, policy, lambda _: None)
+    for _ in range(8):
+        task.take(CycleThread(POWER_THREAD, app.engine.clock))
+        app.engine.refresh()
 
 
 def undo(app: App) -> None:

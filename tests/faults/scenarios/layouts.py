@@ -8,6 +8,7 @@ from tests.faults import commands
 from tests.faults.scenario import Place, Prepare, Scenario
 from tests.simworld import host
 from vgpumgr.model.layout import POWER_DEFAULT, VFS_MAX, GpuLayout, InstanceGoal, Scheduler
+from vgpumgr.model.power import PowerBudget
 
 _PLAIN, _VFS = GpuLayout(vfs=0), GpuLayout(vfs=VFS_MAX)
 _MIG, _NO_MIG = GpuLayout(mig=True), GpuLayout(mig=False, vfs=0, instances=())
@@ -113,7 +114,33 @@ def _reset() -> Scenario:
     )
 
 
+def _held(part: str, *, over: bool) -> Scenario:
+    """A budget runs out and a GPU is capped; or it is calm again, and the cap is lifted."""
+
+    def busy(place: Place) -> None:
+        device = place.app.ledger.gpus()[0].facts.device
+        place.inject("h1", "gpu", device, "busy")
+        budget = PowerBudget(name="pdu", watts=200, hosts=("h1",))
+        place.app.writable_ledger.set_power_budgets([budget])
+
+    def calm(place: Place) -> None:
+        commands.watch_power(place.app)
+        place.inject("h1", "gpu", place.app.ledger.gpus()[0].facts.device, "calm")
+
+    return Scenario(
+        operation="power",
+        part=part,
+        hosts=(host("A40"),),
+        command=commands.watch_power,
+        prepare=(_from(_VFS), busy, *(() if over else (calm,))),
+        ends=("again",),
+        sure=False,
+    )
+
+
 SCENARIOS = (
+    _held("capped", over=True),
+    _held("lifted", over=False),
     _reset(),
     *(scenario for part, ends in PARTS.items() for scenario in _of(part, *ends)),
     _several(),

@@ -365,6 +365,12 @@ def row_60(read: Read) -> None:
     assert phases == {"unknown": 0, "starting": 0, "ready": 0, "failed": 0}
 
 
+def row_58(read: Read) -> None:
+    """Of meters alone (test_power_meters.py): no budget has one here."""
+    assert not read.of("coolant_celsius")
+    assert not read.of("pdu_outlet_watts")
+
+
 def row_57(read: Read) -> None:
     [found] = read.of("host_driver_info", host=MIG)
     assert found.labels.items() >= {"driver": "580.105.06", "branch": "R580"}.items()

@@ -29,6 +29,24 @@ def store(path: str, text: str) -> None:
     _sync(folder)
 
 
+def store_private(path: str, data: bytes) -> None:
+    """The same for bytes that root alone may read, in a folder that root alone may look into; the
+    one above that may be passed through, as libvirt makes it.
+    """
+    folder = Path(path).parent
+    folder.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    beside = path + TEMPORARY
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    handle = os.open(beside, flags, 0o600)
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(handle)
+    Path(beside).replace(path)
+    _sync(folder)
+
+
 def remove(path: str) -> None:
     """Remove a file, or an empty directory, durably."""
     place = Path(path)

@@ -126,6 +126,10 @@ class System:
         """Put a file of ours in place durably: fsync, rename, fsync of the directory."""
         durable_files.store(self._at(path), text)
 
+    def store_private(self, path: str, data: bytes) -> None:
+        """The same for bytes that no other user may read."""
+        durable_files.store_private(self._at(path), data)
+
     def remove(self, path: str) -> None:
         """Remove a file of ours, or an empty directory, durably."""
         durable_files.remove(self._at(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import errno
 import posixpath
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from vgpumgr.helper.system import System
+from vgpumgr.helper.verbs.tpm_state import FOLDER as TPM_FOLDER
 from vgpumgr.sim.host_faults import Faults
 from vgpumgr.sim.linux.file_tree import refusal
 from vgpumgr.sim.linux.machine_setup import USER
@@ -112,6 +114,10 @@ class SimSystem(System):
         """Put a file in place that survives a power cut."""
         self._kernel.store(path, text)
 
+    def store_private(self, path: str, data: bytes) -> None:
+        """Put a file in place whose bytes are shown to root."""
+        self._kernel.store(path, base64.b64encode(data).decode())
+
     def remove(self, path: str) -> None:
         """Remove a file, or an empty directory."""
         self._kernel.remove(path)
@@ -119,6 +125,9 @@ class SimSystem(System):
     def read_bytes(self, path: str, limit: int, inside: str) -> tuple[bytes, int]:
         """The first bytes of a volume below ``inside``, and its size."""
         _check_inside(path, inside)
+        if inside == TPM_FOLDER:
+            data = base64.b64decode(self._tree.read(path))
+            return data[:limit], len(data)
         return self._read_head(path, limit)
 
     def pieces(self, path: str, inside: str) -> Iterator[bytes]:

@@ -18,7 +18,8 @@ def _made(way: Way) -> Prepare:
     def prepare(place: Place) -> None:
         way.enrol(place, "h1", "h2")
         place.cordon("h2", on=True)
-        place.apply(way.desk(disks=(FRESH,), cloud_init=SEED, autostart=True))
+        desk = way.desk(disks=(FRESH,), cloud_init=SEED, autostart=True)
+        place.apply(replace(desk, tpm=not desk.gpus))
         place.cordon("h2", on=False)
 
     return prepare

@@ -10,8 +10,9 @@ import pytest
 
 from tests.simworld import SimWorld, host, vm
 from vgpumgr import domainxml
+from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.model.domain import DiskTuning, NicTuning
-from vgpumgr.model.errors import Conflict, NoPlacement
+from vgpumgr.model.errors import Conflict, NoPlacement, VgpumgrError
 from vgpumgr.model.vm_devices import DiskSpec, NicSpec
 
 DISK = DiskSpec(size_bytes=1 << 20)
@@ -77,14 +78,43 @@ def test_secure_boot_is_a_new_vms(world: SimWorld) -> None:
     assert "cache: none, iops: 500}]" in caught.value.next
 
 
+def tpm(world: SimWorld, host: str) -> object:
+    """What the TPM of ``a`` holds there."""
+    helper = world.hosts.open(world.ledger.host(host)).helper
+    return helper.call("tpm_state_read", {"uuid": world.ledger.vm("a").id})["files"]
+
+
 def test_a_tpm_is_not_left_behind(world: SimWorld) -> None:
     world.apply(vm("a", tpm=True))
-    world.engine.stop_vms(["a"], force=True, timeout_s=5.0).raise_for_failure()
     here = world.ledger.vm("a").host
     there = "h3" if here == "h2" else "h2"
-    with pytest.raises(Conflict) as caught:
-        world.engine.migrate("a", there, cold=True)
-    assert f"the TPM of a would be empty on {there}: its state lies on {here}" in caught.value.why
+    held = tpm(world, here)
+    assert held and not tpm(world, there)
+    world.engine.stop_vms(["a"], force=True, timeout_s=5.0).raise_for_failure()
+    world.engine.migrate("a", there, cold=True).raise_for_failure()
+    world.engine.start(["a"]).raise_for_failure()
+    assert tpm(world, there) == held and not tpm(world, here)
+
+
+def test_a_tpm_stays_where_its_vm_cannot_go(world: SimWorld) -> None:
+    world.apply(vm("a", tpm=True))
+    here = world.ledger.vm("a").host
+    there = "h3" if here == "h2" else "h2"
+    held = tpm(world, here)
+    world.sim.inject(there, ["refuse", "domains.start", "EIO", "1"])
+    with pytest.raises(VgpumgrError):
+        world.engine.migrate("a", there, cold=True).raise_for_failure()
+    assert world.ledger.vm("a").host == here
+    assert tpm(world, here) == held and not tpm(world, there)
+
+
+def test_a_renamed_vm_has_its_tpm(world: SimWorld) -> None:
+    world.apply(vm("b", tpm=True))
+    world.engine.rename("b", "a", stop=StopManner(force=True)).raise_for_failure()
+    held = tpm(world, world.ledger.vm("a").host)
+    world.engine.rename("a", "b", stop=StopManner(force=True)).raise_for_failure()
+    world.engine.rename("b", "a", stop=StopManner(force=True)).raise_for_failure()
+    assert held and tpm(world, world.ledger.vm("a").host) == held
 
 
 def test_a_mac_address_is_one_nics(world: SimWorld) -> None:

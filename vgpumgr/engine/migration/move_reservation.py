@@ -26,6 +26,7 @@ from vgpumgr.engine.steps.move_steps import (
     StopToMove,
 )
 from vgpumgr.engine.steps.step import Step, TwoHostStep
+from vgpumgr.engine.steps.tpm_steps import CarryTpm
 from vgpumgr.engine.steps.volume_steps import CarryVolume, CreateVolume, DeleteVolume
 from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.operation import Reservation
@@ -120,6 +121,8 @@ def _over(move: _Move) -> Iterator[Step | TwoHostStep]:
     if plan.live:
         yield _live(move, xml)
     else:
+        if vm.spec.tpm:
+            yield CarryTpm(name=vm.name, uuid=vm.domain_uuid)
         yield DefineDomain(name=vm.name, vm_id=vm.id, xml=xml)
     if plan.runs:
         if not plan.live:

@@ -15,6 +15,8 @@ from vgpumgr import virt
 from vgpumgr.domainxml.libvirt_acceptance import without_newer
 from vgpumgr.model.domain import DomainFacts, DomainState, GuestFacts, LiveMove
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound, VgpumgrError
+from vgpumgr.model.host import MachineFeature
+from vgpumgr.sim.libvirt import tpm_files
 from vgpumgr.sim.libvirt.admission import admit, release
 from vgpumgr.sim.libvirt.domain_needs import Needs, read_needs, validated
 from vgpumgr.sim.libvirt.guest_script import PLAIN_GUEST, GuestScript
@@ -221,6 +223,8 @@ class KnownDomains:
         """Start what the XML asks for, or refuse as QEMU would."""
         name = needs.facts.name
         admit(self._kernel, needs, self.running(), self._storage.exists, self._storage.chain)
+        if MachineFeature.TPM in needs.features:
+            tpm_files.make(self._kernel, needs.facts.uuid)
         try:
             self._libvirt().domains.start(name)
         except VgpumgrError:
@@ -247,6 +251,7 @@ class KnownDomains:
         if not domain.persistent:
             name = domain.needs.facts.name
             self._libvirt().domains.undefine(name)
+            tpm_files.forget(self._kernel, domain.needs.facts.uuid)
             self._domains.pop(name, None)
 
     def keep(self, domain: Domain) -> None:

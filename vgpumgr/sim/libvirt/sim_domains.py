@@ -9,7 +9,7 @@ from vgpumgr import domainxml
 from vgpumgr.model.domain import DomainFacts, GuestFacts, KeptBeside, MoveProgress
 from vgpumgr.model.errors import Conflict, HostRefused, VgpumgrError
 from vgpumgr.model.guest import GuestAnswer
-from vgpumgr.sim.libvirt import domain_needs
+from vgpumgr.sim.libvirt import domain_needs, tpm_files
 from vgpumgr.sim.libvirt.admission import DiskLocks
 from vgpumgr.sim.libvirt.domain_needs import Disk, Needs, read_needs, validated, with_files
 from vgpumgr.sim.libvirt.known_domains import DOMAIN, Domain, KnownDomains
@@ -93,6 +93,8 @@ class SimDomains(KnownDomains):
         if domain is None:
             return
         self._libvirt().domains.undefine(name)
+        if not keep_tpm:
+            tpm_files.forget(self._kernel, domain.needs.facts.uuid)
         self._durable.pop(DOMAIN + name, None)
         if domain.running:
             domain.persistent = domain.autostart = False

@@ -15,7 +15,9 @@ from vgpumgr.engine.controller.power_task import POWER_THREAD, PowerPolicy, Powe
 from vgpumgr.engine.defrag.defrag_plan import DefragRequest
 from vgpumgr.engine.heal import orphans
 from vgpumgr.engine.heal.remedy import DriftSelection
+from vgpumgr.engine.hosts.host_balance import BalanceRequest
 from vgpumgr.engine.hosts.host_drain import DrainRequest
+from vgpumgr.engine.hosts.host_shares import HostShares
 from vgpumgr.engine.images.image_copies import ImageImport
 from vgpumgr.engine.migration import moves_within_host
 from vgpumgr.engine.operations import operation_lifecycle
@@ -119,6 +121,20 @@ def reboot(*names: str, force: bool = False) -> Command:
 def migrate(name: str, to: str, *, cold: bool = False) -> Command:
     """``vgpumgr vm migrate``."""
     return lambda app: app.engine.migrate(name, to, cold=cold).raise_for_failure()
+
+
+def balance(vms: int) -> Command:
+    """``vgpumgr balance run -y``: a host with all of these VMs is hot, with one less it is not."""
+
+    def command(app: App) -> None:
+        app.engine.end_moves().raise_for_failure()
+        app.engine.refresh()
+        shares = HostShares(app.engine.view(), {}).now.values()
+        hot = sum(each.heat for each in shares) * (vms - 0.5) / vms
+        planned = app.engine.balance_plan(BalanceRequest(hot=hot))
+        app.engine.balance(planned).outcome.raise_for_failure()
+
+    return command
 
 
 def reseat(name: str) -> Command:

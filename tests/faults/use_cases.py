@@ -5,6 +5,7 @@ from __future__ import annotations
 LOOKS = frozenset(
     {
         "adoptable",
+        "balance_plan",
         "booking_pool",
         "clone_spec",
         "defrag_plan",
@@ -35,6 +36,7 @@ KILLED_IN = {
     "apply": "create",
     "assign_desktop": "pool",
     "back_up": "backup",
+    "balance": "balance",
     "book": "booking",
     "cancel_logoff_move": "logoff move",
     "defrag": "defrag",

@@ -100,6 +100,8 @@ COMMAND_PERMISSIONS: Mapping[str, Needs] = MappingProxyType(
         "layout plan": Needs.LAYOUT_READ,
         "layout assert": Needs.LAYOUT_READ,
         "layout apply": Needs.LAYOUT_WRITE,
+        "balance plan": Needs.VM_MIGRATE,
+        "balance run": Needs.VM_MIGRATE,
         "defrag plan": Needs.VM_MIGRATE,
         "defrag list": Needs.VM_READ,
         "defrag apply": Needs.VM_MIGRATE,

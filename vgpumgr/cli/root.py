@@ -50,6 +50,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "flavour": ("flavour:flavour", "Sizes of VMs by name: list, show, delete."),
     "backup": ("backup:backup", "Backups of VMs: create, list, verify, restore, delete, target."),
     "image": ("image:image", "Disk images in versions: import, list, show, retire."),
+    "balance": ("balance:balance", "Move VMs from hot hosts to cooler ones: plan, run."),
     "defrag": ("defrag:defrag", "Make room by moving VMs: plan, apply."),
     "allocation": ("allocation:allocation", "What VMs hold of which GPU."),
     "pool": (
@@ -113,7 +114,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Desktops": ("pool", "booking"),
     "GPUs and layouts": (
         *("gpu", "layout", "map", "top", "metrics"),
-        *("capacity", "allocation", "defrag", "simulate", "power"),
+        *("capacity", "allocation", "defrag", "balance", "simulate", "power"),
     ),
     "Hosts": ("host", "doctor"),
     "Fleet care": ("serve", "api", "drift", "heal", "adopt", "takeover", "operation"),

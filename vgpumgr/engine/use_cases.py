@@ -18,6 +18,7 @@ from vgpumgr.engine.defrag import defrag_apply
 from vgpumgr.engine.drift import drift_survey
 from vgpumgr.engine.heal import heal_run
 from vgpumgr.engine.hosts import (
+    host_balance,
     host_drain,
     host_evacuation,
     host_maintenance,
@@ -309,6 +310,8 @@ class Engine(EngineContext):
     drain_plan = host_drain.plan
     drain = host_drain.drain
     undrain = host_drain.end
+    balance_plan = host_balance.plan
+    balance = host_balance.run
     enter_maintenance = host_maintenance.enter
     leave_maintenance = host_maintenance.leave
     fence = host_marks.fence

@@ -91,8 +91,28 @@ def _own_place() -> Scenario:
     )
 
 
+def _balance() -> Scenario:
+    """h1 is hot with both of its VMs: one goes to h2."""
+    way = WAYS["no gpu"]
+
+    def prepare(place: Place) -> None:
+        way.enrol(place, "h1", "h2")
+        place.cordon("h2", on=True)
+        place.apply(way.desk(disks=(FRESH,)), replace(way.desk(), name="other"))
+        place.cordon("h2", on=False)
+
+    return Scenario(
+        operation="balance",
+        part="two hosts",
+        hosts=way.hosts("h1", "h2"),
+        command=commands.balance(2),
+        prepare=(prepare,),
+    )
+
+
 SCENARIOS = (
     _own_place(),
+    _balance(),
     *(scenario for part, way in WAYS.items() for scenario in _of(part, way)),
     *(scenario for part in WITHIN for scenario in _within(part, WAYS[part])),
 )

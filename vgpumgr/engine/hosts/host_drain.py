@@ -73,7 +73,7 @@ def plan(context: EngineContext, drain: DrainRequest) -> tuple[DrainTarget, ...]
 def _chosen(context: EngineContext, drain: DrainRequest) -> tuple[DrainTarget, ...]:
     view, found = context.view(), []
     for vm in on_host(view.vms, drain.host):
-        choice = _desktop(context, vm, drain) or _choose(context, view, vm, drain)
+        choice = _desktop(context, vm, drain) or choose_target(context, view, vm, drain)
         if choice.move is not None:
             view = moved_view(view, choice.move[0], context.opening())
         found.append(choice)
@@ -207,7 +207,7 @@ def _leave(
     context: EngineContext, vm: VmRecord, wanted: DrainRequest, tried: Sequence[str]
 ) -> tuple[DrainTarget, Outcome]:
     view = context.view()
-    choice = _desktop(context, vm, wanted) or _choose(context, view, vm, wanted, tried)
+    choice = _desktop(context, vm, wanted) or choose_target(context, view, vm, wanted, tried)
     if choice.move is None:
         return choice, Outcome()
     return choice, operation_lifecycle.begin(
@@ -215,13 +215,15 @@ def _leave(
     )
 
 
-def _choose(
+def choose_target(
     context: EngineContext,
     view: LedgerView,
     vm: VmRecord,
     wanted: DrainRequest,
     tried: Sequence[str] = (),
 ) -> DrainTarget:
+    """The best of the hosts that it may go to, by a look at both; or why there is none."""
+
     def planned(target: str, cold: bool) -> tuple[move_plan.MovePlan, LedgerView]:
         how = vm_migrate.MoveManner(
             cold=cold, timeout_s=wanted.timeout_s, with_users=wanted.with_users

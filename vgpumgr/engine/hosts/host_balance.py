@@ -112,7 +112,7 @@ def plan(context: EngineContext, wanted: BalanceRequest) -> BalancePlan:
 
 
 def run(context: EngineContext, planned: BalancePlan) -> BalanceReport:
-    """Move one VM after the other, each checked anew; the first that is refused ends it."""
+    """Move one VM after the other, each checked again; the first that is refused ends it."""
     outcome = Outcome()
     for move in planned.moves:
         if context.stop.is_set():

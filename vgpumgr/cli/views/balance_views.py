@@ -16,7 +16,7 @@ from vgpumgr.model.operation import TaskState
 
 
 def balance_text(plan: BalancePlanItem) -> str:
-    """The hot hosts and those that get VMs, a line per move, and what cannot move."""
+    """The hot hosts and the hosts that get VMs, a line per move, and what cannot move."""
     return "\n".join(_lines(plan))
 
 

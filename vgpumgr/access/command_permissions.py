@@ -19,7 +19,7 @@ COMMAND_PERMISSIONS: Mapping[str, Needs] = MappingProxyType(
         "vm xml": Needs.VM_READ,
         "vm create": Needs.VM_CREATE,
         "vm clone": Needs.VM_CREATE,
-        "vm rename": Needs.VM_CREATE,
+        "vm explain-performance": Needs.VM_READ,
         "vm start": Needs.VM_POWER,
         "vm stop": Needs.VM_POWER,
         "vm reboot": Needs.VM_POWER,

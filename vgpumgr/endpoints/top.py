@@ -81,7 +81,7 @@ def show_top(context: CallContext, asked: TopAsked) -> Result[TopAnswer]:
         return Result(answer=nothing)
     own = own_vms(context)
     hosts = None if host is None else {host}
-    found = (top_gpu(each, own) for each in _current(context, sample, hosts))
+    found = (top_gpu(each, own) for each in current_of(context, sample, hosts))
     items = [each for each in found if own is None or each["parts"]]
     silent = _silent(sample, host)
     error = unread_error(tuple(f"{each['host']}: {each['why']}" for each in silent))
@@ -112,7 +112,7 @@ def asked_now(context: CallContext, host: str | None) -> FleetSample:
     return FleetSample(at=time.time(), interval_s=0.0, hosts=tuple(found.values()))
 
 
-def _current(
+def current_of(
     context: CallContext, sample: FleetSample, hosts: Collection[str] | None
 ) -> list[CurrentGpu]:
     """The GPUs of these hosts, or all. One host's rows are read alone, those of several with all
@@ -149,7 +149,7 @@ def gpu_figures(context: CallContext, host: str, gpu: str) -> GpuNow | None:
     sample = newest_sample(context.app)
     if sample is None:
         return None
-    found = (each for each in _current(context, sample, {host}) if each.frame.record.id == gpu)
+    found = (each for each in current_of(context, sample, {host}) if each.frame.record.id == gpu)
     return next((gpu_now(each) for each in found if each.told is not None), None)
 
 
@@ -161,7 +161,7 @@ def part_figures(context: CallContext, hosts: Iterable[str]) -> dict[tuple[str, 
     if sample is None or not asked:
         return found
     with suppress(NotFound):  # it has left meanwhile
-        for gpu in _current(context, sample, asked):
+        for gpu in current_of(context, sample, asked):
             for part in gpu.parts:
                 if part.part is not None and part.figures:
                     found[part.part.allocation.vm_id, part.name] = part_now(part)

@@ -1,4 +1,4 @@
-"""The commands on VMs: list, show, xml, start, stop, reboot, rename and migrate."""
+"""The commands on VMs: list, show, explain-performance, xml, start, stop, reboot and migrate."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from vgpumgr.cli.terminal import echo
 from vgpumgr.cli.views.ages import seen_text
 from vgpumgr.cli.views.move_views import move_text
 from vgpumgr.cli.views.outcome_views import print_outcome_result, with_users_option
-from vgpumgr.cli.views.vm_views import power_text, vm_text
+from vgpumgr.cli.views.vm_views import performance_text, power_text, vm_text
 from vgpumgr.endpoints import vms
+from vgpumgr.endpoints.performance import EXPLAIN_PERFORMANCE, ExplainPerformance
 from vgpumgr.endpoints.vm_moves import LONGEST_S, MOVE_VM, PLAN_MOVE, MoveVm
 from vgpumgr.endpoints.vm_names import RENAME_VM, RenameVm
 from vgpumgr.model.formats import format_mib
@@ -92,6 +93,22 @@ def vm() -> None:
 
 for command in (vm_connect, vm_console, create, clone, delete, migrate, snapshot):
     vm.add_command(command)
+
+
+@vm.command("explain-performance")
+@click.argument("name", shell_complete=completed("vms"))
+@click.option("--refresh", is_flag=True, help="Ask its host for figures now.")
+@output_option
+@pass_context
+def explain_performance(context: Context, name: str, refresh: bool) -> None:
+    """Show what may make a VM slow: evidence first, then what to type.
+
+    The causes come first: what figures show at work. What limits the VM and no figure shows to
+    bite is possible; what nothing tells is unknown, not ruled out.
+    """
+    found = context.read(EXPLAIN_PERFORMANCE, ExplainPerformance(name=name, refresh=refresh))
+    print_item("VmPerformance", found.answer, performance_text(found.answer))
+    finish(found)
 
 
 @vm.command("list")

@@ -8,6 +8,7 @@ from typing import Any
 from vgpumgr.cli.output import fields
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.figure_views import part_now_text
+from vgpumgr.endpoints.performance import VmPerformance
 from vgpumgr.endpoints.vm_items import UNKNOWN, VmCd, VmGpu, VmItem, VmVolume, WaitingMove
 from vgpumgr.model.formats import format_mib, size_words
 
@@ -127,3 +128,23 @@ def _state_text(item: VmItem) -> str:
     if status == "down":
         return f"down (should be running: vgpumgr vm start {item['name']})"
     return status
+
+
+_VERDICTS = {
+    "cause": "CAUSE",
+    "possible": "possible",
+    "unknown": "unknown",
+    "ruled-out": "ruled out",
+}
+
+
+def performance_text(item: VmPerformance) -> str:
+    """A line for each finding with what to type below it, the causes first."""
+    age = item["measured_s"]
+    measured = "no figures of now" if age is None else f"measured {age:.0f} s ago"
+    lines = [f"{item['name']} on {item['host']}: {item['summary']}; {measured}"]
+    for each in item["findings"]:
+        lines.append(f"  {_VERDICTS[each['verdict']]:<9}  {each['text']}")
+        if each["next"] and each["verdict"] != "ruled-out":
+            lines.append(f"  {'':<9}    {each['next']}")
+    return "\n".join(lines)

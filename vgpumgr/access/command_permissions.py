@@ -20,6 +20,7 @@ COMMAND_PERMISSIONS: Mapping[str, Needs] = MappingProxyType(
         "vm create": Needs.VM_CREATE,
         "vm clone": Needs.VM_CREATE,
         "vm explain-performance": Needs.VM_READ,
+        "vm rename": Needs.VM_CREATE,
         "vm start": Needs.VM_POWER,
         "vm stop": Needs.VM_POWER,
         "vm reboot": Needs.VM_POWER,

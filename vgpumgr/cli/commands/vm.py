@@ -1,4 +1,4 @@
-"""The commands on VMs: list, show, explain-performance, xml, start, stop, reboot and migrate."""
+"""The commands on VMs: list, show, explain-performance, xml, start, stop, rename, …"""
 
 from __future__ import annotations
 

@@ -1,0 +1,305 @@
+"""A Monday morning: logins to a pool of desktops with `serve` and `api` at work, in real time.
+
+``python benchmarks/monday.py [--hosts 4 --desktops 48 --logins 48 --over 40]``: a simulated fleet
+(two T4 a host, 16 desktops), licence seats for exactly those desktops, a pool that would have more.
+Users come within ``--over`` seconds, most in the middle; each asks over the API for a desktop and
+then for a ticket to it. A few desktops that no user has are switched off meanwhile. Once with
+spares, and once first come, first served: a desktop is made when it is asked for. Prints JSON.
+
+What is real: the processes, HTTP, the ledger, the simulator's own. What is not: a simulated guest
+is up at once, so the minutes in which Windows boots are missing from the second arm, and from the
+time in which a desktop is replaced; nobody opens the websocket that the ticket is for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.api_load import UnixHttp
+
+PER_HOST, TRIES_S, PATIENCE_S = 16, 0.25, 300.0
+FLEET = """
+apiVersion: vgpumgr/v1
+kind: Fleet
+name: monday
+hosts:
+  - {{name: vdi, count: {hosts}, cpus: 64, memory: 512GiB, gpus: [{{board: T4, count: 2}}],
+      images: [win@1.qcow2]}}
+"""
+POOL = """
+apiVersion: vgpumgr/v1
+kind: Pool
+name: desk
+image: win@1
+names: 'desk-{{n:4}}'
+gpus: [{{profile: T4-2B}}]
+vcpus: 2
+memory: 4GiB
+entitlement: {{groups: [staff]}}
+min: {least}
+spare: {spare}
+max: {most}
+"""
+
+
+class Fleet:
+    """A fleet that is up, with a controller and an API on it."""
+
+    def __init__(self, home: Path, hosts: int) -> None:
+        self._home = home
+        (home / "fleet.yaml").write_text(FLEET.format(hosts=hosts))
+        tree = str(Path(__file__).resolve().parents[1])
+        state = {"VGPUMGR_STATE_DIR": str(home / "state"), "PYTHONPATH": tree}
+        self._environ = {**os.environ, **state}
+        self.socket = home / "state" / "api.sock"
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def run(self, *words: str) -> None:
+        """A command, to its end."""
+        argv = [sys.executable, "-m", "vgpumgr", *words]
+        ran = subprocess.run(argv, env=self._environ, cwd=self._home, capture_output=True)
+        if ran.returncode:
+            raise SystemExit(f"{' '.join(words)}: {ran.stdout!r} {ran.stderr!r}")
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """With `serve` and `api`."""
+        said = (self._home / "said").open("wb")
+        try:
+            for words in (["serve", "--interval", "10"], ["api"]):
+                argv = [sys.executable, "-m", "vgpumgr", *words]
+                self._running.append(
+                    subprocess.Popen(argv, env=self._environ, stdout=said, stderr=said)
+                )
+            until(lambda: self._answers(), 120, "the API to answer")
+            yield
+        finally:
+            for each in self._running:
+                each.terminate()
+            for each in self._running:
+                each.wait()
+            said.close()
+
+    def _answers(self) -> bool:
+        try:
+            return self.ask("GET", "/v1/hosts")[0] == http.client.OK
+        except OSError:
+            return False
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """One request."""
+        connection = UnixHttp(self.socket)
+        try:
+            data = None if body is None else json.dumps(body)
+            connection.request(method, path, data, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read() or b"null")
+        finally:
+            connection.close()
+
+    def pool(self) -> dict[str, Any]:
+        """As it is."""
+        return dict(self.ask("GET", "/v1/pools/desk")[1])
+
+    def cpu_s(self) -> float:
+        """Of `serve` and `api`, without the API's workers that have ended."""
+        tick, total = os.sysconf("SC_CLK_TCK"), 0
+        for each in self._running:
+            stat = Path(f"/proc/{each.pid}/stat").read_text().rpartition(")")[2].split()
+            total += sum(map(int, stat[11:15]))
+        return total / tick
+
+
+def until(what: Any, within_s: float, why: str) -> float:
+    """Seconds until it is so."""
+    began = time.monotonic()
+    while not what():
+        if time.monotonic() - began > within_s:
+            raise SystemExit(f"waited {within_s:g} s for {why}")
+        time.sleep(0.2)
+    return time.monotonic() - began
+
+
+@dataclass
+class Morning:
+    """What was seen. ``idle_waits`` counts looks at which a user waited beside a free desktop."""
+
+    connected_s: list[float] = field(default_factory=list)
+    assigned_s: list[float] = field(default_factory=list)
+    desktops: dict[str, str] = field(default_factory=dict)
+    at_once: int = 0
+    refused: list[str] = field(default_factory=list)
+    seats_most: int = 0
+    idle_waits: int = 0
+    looks: int = 0
+    replaced_s: list[float] = field(default_factory=list)
+
+
+def login(fleet: Fleet, user: str, at: float, seen: Morning) -> None:
+    """One user: from the click until there is a ticket."""
+    time.sleep(max(0.0, at - time.monotonic()))
+    began = time.monotonic()
+    status, given = fleet.ask("POST", "/v1/pools/desk:assign", {"user": user, "groups": ["staff"]})
+    if status != http.client.OK:
+        seen.refused.append(f"{user}: {status} {given.get('message')}")
+        return
+    assigned = time.monotonic() - began
+    while True:
+        status, ticket = fleet.ask("POST", "/v1/pools/desk:connect", {"user": user})
+        if status == http.client.OK and ticket["protocol"]:
+            break
+        waits = given["desktop"] is None and status == http.client.CONFLICT
+        if not waits or time.monotonic() - began > PATIENCE_S:
+            seen.refused.append(f"{user}: ticket {status} {ticket.get('message')}")
+            return
+        time.sleep(TRIES_S)
+    seen.at_once += given["desktop"] is not None
+    seen.connected_s.append(time.monotonic() - began)
+    if given["desktop"]:
+        seen.assigned_s.append(assigned)
+    seen.desktops[user] = ticket["desktop"]
+
+
+def watch(fleet: Fleet, seen: Morning, ended: threading.Event) -> None:
+    """Seats and waits, each second."""
+    while not ended.wait(1.0):
+        _, licences = fleet.ask("GET", "/v1/licences")
+        used = next(each["used"] for each in licences["items"] if each["name"] == "vpc")
+        seen.seats_most = max(seen.seats_most, used)
+        found = fleet.pool()
+        seen.looks += 1
+        seen.idle_waits += bool(found["free"] and found["waiting"])
+
+
+def switch_off(fleet: Fleet, count: int, seen: Morning, ended: threading.Event) -> None:
+    """Desktops that no user has, one after the other: until each is ready again, or gone."""
+    for _ in range(count):
+        free = [e for e in fleet.pool()["items"] if e["state"] == "ready" and not e["user"]]
+        if not free or ended.is_set():
+            return
+        it = free[-1]
+        fleet.run("sim", "inject", it["host"], "destroy", it["name"])
+        began, since = time.monotonic(), it["since"]
+
+        def is_well(name: str = it["name"], since: str = since) -> bool:
+            rows = [e for e in fleet.pool()["items"] if e["name"] == name]
+            return not rows or (rows[0]["state"] == "ready" and rows[0]["since"] != since)
+
+        until(is_well, PATIENCE_S, f"{it['name']} to be replaced")
+        seen.replaced_s.append(time.monotonic() - began)
+
+
+def morning(asked: argparse.Namespace, *, spares: bool) -> dict[str, Any]:
+    """One arm on a fleet of its own."""
+    chance = random.Random(asked.seed)
+    with tempfile.TemporaryDirectory(prefix="vgpumgr-monday-") as folder:
+        home = Path(folder)
+        fleet = Fleet(home, asked.hosts)
+        fleet.run("sim", "up", "-f", "fleet.yaml")
+        try:
+            fleet.run("licence", "set", "vpc", "--seats", str(asked.desktops))
+            least, spare = (asked.desktops * 3 // 4, asked.desktops // 4) if spares else (0, 0)
+            pool = POOL.format(least=least, spare=spare, most=asked.desktops + 8)
+            (home / "pool.yaml").write_text(pool)
+            with fleet.at_work():
+                fleet.run("apply", "-f", "pool.yaml")
+                ready_s = until(lambda: fleet.pool()["ready"] >= least, 900, "the first desktops")
+                return {"made_before_s": round(ready_s, 1), **_logins(fleet, asked, chance)}
+        finally:
+            fleet.run("sim", "down")
+
+
+def _logins(fleet: Fleet, asked: argparse.Namespace, chance: random.Random) -> dict[str, Any]:
+    seen, ended, before = Morning(), threading.Event(), fleet.cpu_s()
+    begin = time.monotonic() + 1.0
+    times = sorted(chance.triangular(0, asked.over) for _ in range(asked.logins))
+    watcher = threading.Thread(target=watch, args=(fleet, seen, ended))
+    broken = max(1, asked.desktops * 3 // 100)
+    breaker = threading.Thread(target=switch_off, args=(fleet, broken, seen, ended))
+    watcher.start()
+    breaker.start()
+    with ThreadPoolExecutor(64) as users:
+        for number, at in enumerate(times):
+            users.submit(login, fleet, f"user-{number:04d}", begin + at, seen)
+    took = time.monotonic() - begin
+    ended.set()
+    watcher.join()
+    breaker.join()
+    held = {each["user"]: each["name"] for each in fleet.pool()["items"] if each["user"]}
+    return {
+        "logins": asked.logins,
+        "connected": len(seen.connected_s),
+        "from_a_spare": seen.at_once,
+        "refused": seen.refused[:5],
+        "click_to_spare_s": _spread(seen.assigned_s),
+        "click_to_ticket_s": _spread(seen.connected_s),
+        "given_twice": len(seen.desktops) - len(set(seen.desktops.values())),
+        "taken_from_users": sum(held.get(user) != name for user, name in seen.desktops.items()),
+        "seats": asked.desktops,
+        "seats_used_at_most": seen.seats_most,
+        "looks_with_a_wait_and_a_free_desktop": f"{seen.idle_waits} of {seen.looks}",
+        "switched_off": len(seen.replaced_s),
+        "replaced_within_s": _spread(seen.replaced_s),
+        "took_s": round(took, 1),
+        "cpu_s_of_serve_and_api": round(fleet.cpu_s() - before, 1),
+    }
+
+
+def _spread(times: list[float]) -> dict[str, float]:
+    if not times:
+        return {}
+    found = sorted(times)
+    return {
+        "p50": round(found[len(found) // 2], 2),
+        "p99": round(found[min(len(found) - 1, int(len(found) * 0.99))], 2),
+        "most": round(found[-1], 2),
+    }
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--hosts", type=int, default=4)
+    options.add_argument("--desktops", type=int, default=48)
+    options.add_argument("--logins", type=int, default=48)
+    options.add_argument("--over", type=float, default=40.0, metavar="SECONDS")
+    options.add_argument("--seed", type=int, default=42)
+    options.add_argument("--json", type=Path, metavar="OUT")
+    asked = options.parse_args()
+    if asked.desktops > asked.hosts * PER_HOST:
+        options.error(f"{asked.hosts} hosts have room for {asked.hosts * PER_HOST} desktops")
+    result = {
+        "benchmark": "monday",
+        "hosts": asked.hosts,
+        "desktops": asked.desktops,
+        "over_s": asked.over,
+        "cpus": os.cpu_count(),
+        "load_before": round(os.getloadavg()[0], 1),
+        "spares": morning(asked, spares=True),
+        "first_come": morning(asked, spares=False),
+        "load_after": round(os.getloadavg()[0], 1),
+    }
+    text = json.dumps(result, indent=2) + "\n"
+    if asked.json:
+        asked.json.write_text(text)
+    sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main()

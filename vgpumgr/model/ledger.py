@@ -13,6 +13,7 @@ from vgpumgr.model.holiday_calendar import CalendarLedger
 from vgpumgr.model.licence import LicenceLedger
 from vgpumgr.model.notification import NotificationLedger
 from vgpumgr.model.power import PowerLedger
+from vgpumgr.model.quota import QuotaLedger
 from vgpumgr.model.sealed_trail import SealLedger
 from vgpumgr.model.secret import SecretLedger
 from vgpumgr.model.showback import UsageLedger
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from vgpumgr.model.ledger_state import Freeze, HostsTruth, Remembered
     from vgpumgr.model.operation import OperationRecord, Reservation, TaskRecord, Transition
     from vgpumgr.model.queue import QueueEntry, QueueMoved
-    from vgpumgr.model.quota import Quota
     from vgpumgr.model.refusal import Refusal
     from vgpumgr.model.role_binding import Scope
     from vgpumgr.model.scoped_reads import ScopedReads
@@ -66,8 +66,9 @@ class Ledger(
     FlavourLedger,
     GuestLedger,
     LicenceLedger,
-    PowerLedger,
     NotificationLedger,
+    PowerLedger,
+    QuotaLedger,
     RequestLedger,
     SealLedger,
     SecretLedger,
@@ -223,17 +224,6 @@ class Ledger(
 
     def cancel_queued(self, names: Sequence[str]) -> None:
         """Close what waits; NotFound for what is not there, Conflict for what runs: all or none."""
-
-    # What tenants may hold: every ``reserve`` is held to it, whoever planned it.
-
-    def quotas(self) -> tuple[Quota, ...]:
-        """Every tenant's quota, by tenant."""
-
-    def set_quota(self, quota: Quota) -> None:
-        """Write a tenant's quota over the one it had. What is held beyond it stays."""
-
-    def delete_quota(self, tenant: str) -> None:
-        """Limit a tenant no more; NotFound for one without a quota."""
 
     # Pools, their desktops, who waits for one, bookings, and moves that wait for a logoff.
     # ``reserve`` moves desktops, too.

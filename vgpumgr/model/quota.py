@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from shlex import quote
+from typing import Protocol
 
 from vgpumgr.model.allocation import Allocation, AllocationState
 from vgpumgr.model.errors import QuotaExceeded
@@ -186,3 +187,16 @@ def _flag(found: Excess) -> str:
         return f"--gpu-memory {exact_size(needed << 20)}"
     known = found.limit in _WORDS
     return f"--{found.limit} {needed}" if known else f"--profile {quote(found.limit)}={needed}"
+
+
+class QuotaLedger(Protocol):
+    """What tenants may hold: every ``reserve`` is held to it."""
+
+    def quotas(self) -> tuple[Quota, ...]:
+        """Every tenant's quota, by tenant."""
+
+    def set_quota(self, quota: Quota) -> None:
+        """Write a tenant's quota over the one it had. What is held beyond it stays."""
+
+    def delete_quota(self, tenant: str) -> None:
+        """Limit a tenant no more; NotFound for one without a quota."""

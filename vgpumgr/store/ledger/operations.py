@@ -160,24 +160,15 @@ def list_subjects(
     found: dict[str, OperationSubjects] = {}
     for first in range(0, len(ids), _AT_ONCE):
         names = (
-            select(task.c.operation, _NAME, func.min(task.c.position).label("first"))
+            select(task.c.operation, _NAME)
             .where(task.c.operation.in_(ids[first : first + _AT_ONCE]), within)
             .group_by(task.c.operation, _NAME)
-            .subquery()
+            .order_by(func.min(task.c.position))
         )
-        counted = select(
-            *(names.c.operation, names.c.name),
-            func.count().over(partition_by=names.c.operation).label("number"),
-            func.row_number()
-            .over(partition_by=names.c.operation, order_by=(names.c.first, names.c.name))
-            .label("place"),
-        ).subquery()
-        shown = select(counted).where(counted.c.place <= NAMED_SUBJECTS).order_by(counted.c.place)
-        for row in connection.execute(shown):
+        for row in connection.execute(names):
             before = found.get(row.operation, OperationSubjects())
-            found[row.operation] = OperationSubjects(
-                names=(*before.names, row.name), number=row.number
-            )
+            shown = (*before.names, row.name)[:NAMED_SUBJECTS]
+            found[row.operation] = OperationSubjects(names=shown, number=before.number + 1)
     return found
 
 

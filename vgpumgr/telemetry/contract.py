@@ -100,8 +100,8 @@ CONTRACT = (
         *("ledger", *OF_GPU, "state"),
     ),
     _known(
-        *(30, "gpu_failure_risk_ratio", "How likely the GPU fails within 48 hours."),
-        *("", *OF_GPU),
+        *(30, "gpu_failure_risk_ratio", "Risk that the GPU fails within 48 hours, after errors."),
+        *("the ledger's history of its health", *OF_GPU),
     ),
     _measured(31, "gpu_pcie_replays_total", "field 94, else nvmlDeviceGetPcieReplayCounter"),
     _measured(32, "gpu_pcie_bytes_total", "fields 197, 198", "direction"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from vgpumgr.health.failure_risk import risk_of, shipped_table
 from vgpumgr.helper.series_text import label_text
 from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.desktop import DesktopRecord, DesktopState, PoolRecord
@@ -85,6 +86,17 @@ def _add_budgets(out: Exposition, budgets: Iterable[PowerBudget]) -> None:
             least[rack] = min(budget.watts, least.get(rack, budget.watts))
     for rack in sorted(least):
         out.add("vgpumgr_rack_power_budget_watts", label_text({"rack": rack}), least[rack])
+
+
+def add_risks(out: Exposition, hosts: Iterable[HostFrame], now: float) -> None:
+    """The risk of each GPU that has stopped taking VMs before: of the others nothing is known."""
+    table = shipped_table()
+    for host in hosts:
+        for gpu in host.gpus:
+            errors = gpu.record.health.serious
+            if errors:
+                risk = risk_of(table, errors, min(errors), now)
+                out.add("vgpumgr_gpu_failure_risk_ratio", gpu.heads.labels, risk)
 
 
 def add_pools(

@@ -192,6 +192,7 @@ class TelemetryRound:
         out = Exposition()
         self._measured.add(out, known.hosts, samples)
         ledger_gauges.add_hosts(out, known.hosts, samples, now)
+        ledger_gauges.add_risks(out, known.hosts, now)
         ledger_gauges.add_racks(out, known.hosts, samples, known.budgets)
         ledger_gauges.add_pools(out, known.pools, known.desktops)
         ledger_gauges.add_allocations(out, known.allocations)

@@ -365,6 +365,11 @@ def row_60(read: Read) -> None:
     assert phases == {"unknown": 0, "starting": 0, "ready": 0, "failed": 0}
 
 
+def row_30(read: Read) -> None:
+    """Of GPUs that have failed before (test_failure_risk.py): none has here."""
+    assert not read.of("gpu_failure_risk_ratio")
+
+
 def row_58(read: Read) -> None:
     """Of meters alone (test_power_meters.py): no budget has one here."""
     assert not read.of("coolant_celsius")

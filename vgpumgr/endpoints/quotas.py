@@ -38,10 +38,13 @@ class TenantLimits(TypedDict):
     vcpus: int | None
     vms: int | None
     profiles: dict[str, int]
+    storage_bytes: int | None
 
 
 class HeldByTenant(TypedDict):
-    """What a tenant's VMs hold; ``gpus`` are GPU parts, ``seats`` licences by edition."""
+    """What a tenant's VMs hold; ``gpus`` are GPU parts, ``seats`` licences by edition,
+    ``storage_bytes`` the sizes of disks.
+    """
 
     gpu_memory_mib: int
     gpus: int
@@ -49,6 +52,7 @@ class HeldByTenant(TypedDict):
     vms: int
     profiles: dict[str, int]
     seats: dict[str, int]
+    storage_bytes: int
 
 
 class QuotaItem(TypedDict):
@@ -67,7 +71,7 @@ class QuotaItem(TypedDict):
 def quota_items(reads: ScopedReads, tenant: str = "") -> list[QuotaItem]:
     """Every tenant that has a quota or holds something (or the one named), by name."""
     quotas = {each.tenant: each for each in reads.quotas()}
-    held = held_by_tenants(reads.vms(), reads.allocations(), reads.gpus())
+    held = held_by_tenants(reads.vms(), reads.allocations(), reads.gpus(), reads.images())
     return [
         _item(quotas.get(name, Quota(tenant=name)), held.get(name, Amount()))
         for name in sorted({*quotas, *held})
@@ -105,12 +109,13 @@ class SetQuota:
     gpus: Count | NoLimit | None = None
     vcpus: Count | NoLimit | None = None
     vms: Count | NoLimit | None = None
+    storage_bytes: Count | NoLimit | None = None
     profiles: dict[str, Count | NoLimit] | None = None
     reserved: dict[str, Count | NoLimit] | None = None
     weight: Weight | None = None
 
 
-_AMOUNTS = ("gpu_memory_mib", "gpus", "vcpus", "vms")
+_AMOUNTS = ("gpu_memory_mib", "gpus", "vcpus", "vms", "storage_bytes")
 
 
 def set_quota(context: CallContext, asked: SetQuota) -> Result[ItemList[QuotaItem]]:

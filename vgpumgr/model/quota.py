@@ -12,8 +12,10 @@ from vgpumgr.model.allocation import Allocation, AllocationState
 from vgpumgr.model.errors import QuotaExceeded
 from vgpumgr.model.formats import exact_size, format_mib
 from vgpumgr.model.gpu import GpuRecord
+from vgpumgr.model.image import ImageRecord
 from vgpumgr.model.licence import seats_of
 from vgpumgr.model.vm import VmRecord, VmState
+from vgpumgr.model.vm_devices import DiskSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +24,7 @@ class Amount:
 
     ``gpus`` are GPU parts, a vGPU and a whole GPU alike; ``gpu_memory_mib`` what those parts have;
     ``profiles`` how many parts of each profile; ``seats`` how many licences of each edition their
-    guests take.
+    guests take; ``storage_bytes`` how large their disks are, however little of them is written.
     """
 
     gpu_memory_mib: int = 0
@@ -31,6 +33,7 @@ class Amount:
     vms: int = 0
     profiles: Mapping[str, int] = field(default_factory=dict)
     seats: Mapping[str, int] = field(default_factory=dict)
+    storage_bytes: int = 0
 
     def __add__(self, other: Amount) -> Amount:
         return self._with(other, 1)
@@ -46,6 +49,7 @@ class Amount:
             vms=self.vms + sign * other.vms,
             profiles=_sums(self.profiles, other.profiles, sign),
             seats=_sums(self.seats, other.seats, sign),
+            storage_bytes=self.storage_bytes + sign * other.storage_bytes,
         )
 
 
@@ -71,6 +75,7 @@ class Quota:
     profiles: Mapping[str, int] = field(default_factory=dict)
     reserved: Mapping[str, int] = field(default_factory=dict)
     weight: float = 1.0
+    storage_bytes: int | None = None
 
     def exceeded_by(self, used: Amount, asked: Amount) -> tuple[Excess, ...]:
         """The limits that ``asked`` beside ``used`` would exceed; none that it does not touch."""
@@ -81,10 +86,10 @@ class Quota:
         )
 
     def _lines(self, used: Amount, asked: Amount) -> Iterator[tuple[str, int, int, int]]:
-        for name in ("gpu_memory_mib", "gpus", "vcpus", "vms"):
+        for name in ("gpu_memory_mib", "gpus", "vcpus", "vms", "storage_bytes"):
             allowed = getattr(self, name)
             if allowed is not None:
-                word = "gpu-memory" if name == "gpu_memory_mib" else name
+                word = _FLAGS.get(name, name)
                 yield word, allowed, getattr(used, name), getattr(asked, name)
         for profile, allowed in sorted(self.profiles.items()):
             yield profile, allowed, used.profiles.get(profile, 0), asked.profiles.get(profile, 0)
@@ -93,7 +98,7 @@ class Quota:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excess:
     """A limit that would be exceeded. ``limit`` names it: ``gpu-memory``, ``gpus``, ``vcpus``,
-    ``vms``, or the profile.
+    ``vms``, ``storage``, or the profile.
     """
 
     tenant: str
@@ -103,25 +108,49 @@ class Excess:
     allowed: int
 
 
-_WORDS = {"gpu-memory": "GPU memory", "gpus": "GPU parts", "vcpus": "vCPUs", "vms": "VMs"}
+_WORDS = {
+    "gpu-memory": "GPU memory",
+    "gpus": "GPU parts",
+    "vcpus": "vCPUs",
+    "vms": "VMs",
+    "storage": "storage",
+}
+_FLAGS = {"gpu_memory_mib": "gpu-memory", "storage_bytes": "storage"}
 
 
 def held_by_tenants(
-    vms: Iterable[VmRecord], allocations: Iterable[Allocation], gpus: Iterable[GpuRecord]
+    vms: Iterable[VmRecord],
+    allocations: Iterable[Allocation],
+    gpus: Iterable[GpuRecord],
+    images: Iterable[ImageRecord] = (),
 ) -> dict[str, Amount]:
     """What every tenant holds. A VM that moves counts where it is, and not where it goes, too; one
-    that is shelved holds nothing.
+    that is shelved holds its disks alone. A disk that is as large as its image is as large as one
+    of ``images``.
     """
+    sizes = {image.volume: image.virtual_bytes for image in images}
     boards = {gpu.id: gpu for gpu in gpus}
     parts: dict[tuple[str, str], list[Allocation]] = {}
     for each in allocations:
         parts.setdefault((each.vm_id, each.host), []).append(each)
     found: dict[str, Amount] = {}
     for vm in vms:
+        held = Amount(storage_bytes=storage_bytes(_disks(vm), sizes))
         if vm.state is not VmState.SHELVED:
-            held = _held(vm, _had(vm, parts.get((vm.id, vm.host), ())), boards)
-            found[vm.spec.tenant] = found.get(vm.spec.tenant, Amount()) + held
-    return found
+            held += _held(vm, _had(vm, parts.get((vm.id, vm.host), ())), boards)
+        found[vm.spec.tenant] = found.get(vm.spec.tenant, Amount()) + held
+    return {tenant: held for tenant, held in found.items() if held != Amount()}
+
+
+def _disks(vm: VmRecord) -> Sequence[DiskSpec]:
+    """Of a VM whose disks grow: as large as they will be."""
+    becoming = vm.moving_to.spec if vm.moving_to is not None else None
+    return (becoming or vm.spec).disks
+
+
+def storage_bytes(disks: Iterable[DiskSpec], sizes: Mapping[str, int]) -> int:
+    """How large these disks are; ``sizes`` are those of images, by their volumes."""
+    return sum(each.size_bytes or sizes.get(each.image or "", 0) for each in disks)
 
 
 def _had(vm: VmRecord, parts: Sequence[Allocation]) -> Sequence[Allocation]:
@@ -177,6 +206,8 @@ def quota_command(found: Sequence[Excess]) -> str:
 
 
 def _amount(limit: str, number: int) -> str:
+    if limit == "storage" and number:
+        return exact_size(number)
     return format_mib(number) if limit == "gpu-memory" and number else str(number)
 
 
@@ -185,6 +216,8 @@ def _flag(found: Excess) -> str:
     needed = found.used + found.asked
     if found.limit == "gpu-memory":
         return f"--gpu-memory {exact_size(needed << 20)}"
+    if found.limit == "storage":
+        return f"--storage {exact_size(needed)}"
     known = found.limit in _WORDS
     return f"--{found.limit} {needed}" if known else f"--profile {quote(found.limit)}={needed}"
 

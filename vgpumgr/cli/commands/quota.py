@@ -21,7 +21,7 @@ from vgpumgr.endpoints.quotas import (
     SetQuota,
 )
 from vgpumgr.endpoints.shapes import Nothing
-from vgpumgr.model.formats import format_mib, parse_mib
+from vgpumgr.model.formats import exact_size, format_mib, parse_bytes, parse_mib
 from vgpumgr.model.vm import NAME
 
 Item = Mapping[str, Any]
@@ -46,6 +46,8 @@ def profiles_text(item: Item) -> str:
 def _amount(name: str, number: int | None) -> str:
     if name == "gpu_memory_mib" and number:
         return format_mib(number)
+    if name == "storage_bytes" and number:
+        return exact_size(number)
     return str(number)
 
 
@@ -55,6 +57,7 @@ COLUMNS = (
     Column("GPUS", limit_text("gpus")),
     Column("VCPUS", limit_text("vcpus")),
     Column("VMS", limit_text("vms")),
+    Column("STORAGE", limit_text("storage_bytes")),
     Column("PROFILES", profiles_text),
     Column("RESERVED", lambda item: [f"{k}={v}" for k, v in item["reserved"].items()], wide=True),
     Column("WEIGHT", "weight", wide=True),
@@ -133,6 +136,13 @@ def _counts(
 )
 @click.option("--vcpus", callback=_limit(_count), metavar="N")
 @click.option("--vms", callback=_limit(_count), metavar="N")
+@click.option(
+    "--storage",
+    "storage_bytes",
+    callback=_limit(parse_bytes),
+    metavar="SIZE",
+    help="The sizes of disks, like 2TiB.",
+)
 @click.option(
     "--profile", "profiles", multiple=True, callback=_counts, metavar="PROFILE=N",
     help="GPU parts of one profile; may be repeated.",

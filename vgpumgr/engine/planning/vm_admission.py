@@ -259,7 +259,7 @@ def within_quotas(view: LedgerView, decisions: Sequence[Decision]) -> list[Decis
     limits = {each.tenant: each for each in view.quotas}
     if not limits:
         return list(decisions)
-    used = held_by_tenants(view.vms, view.allocations, view.gpus)
+    used = held_by_tenants(view.vms, view.allocations, view.gpus, view.images)
     held: list[Decision] = []
     for each in decisions:
         tenant = each.request.tenant

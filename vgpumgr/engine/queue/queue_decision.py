@@ -152,7 +152,7 @@ def decide(
         view.quotas,
         now,
         ended=ended,
-        held=held_by_tenants(rest.vms, rest.allocations, rest.gpus),
+        held=held_by_tenants(rest.vms, rest.allocations, rest.gpus, rest.images),
         reservations=kept,
         licences=view.licences,
     )

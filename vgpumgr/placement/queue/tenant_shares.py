@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from vgpumgr.model.licence import Licence, SeatShortage, seats_of, shortages
 from vgpumgr.model.placement import Placed
 from vgpumgr.model.queue import QueueRules
-from vgpumgr.model.quota import Amount, Excess, Quota
+from vgpumgr.model.quota import Amount, Excess, Quota, storage_bytes
 from vgpumgr.model.supply import Fleet, GpuSupply, Offer
 from vgpumgr.model.vm import Terms
 from vgpumgr.placement.resources.demand import Demand, PartKind, matching
@@ -24,6 +24,7 @@ def amount_of(placed: Placed) -> Amount:
         vms=1,
         profiles=dict(profiles),
         seats=seats_of(profiles),
+        storage_bytes=storage_bytes(placed.request.disks, {}),
     )
 
 

@@ -22,6 +22,7 @@ from vgpumgr.model.quota import Amount, Excess, Quota, held_by_tenants, quota_ex
 from vgpumgr.store.ledger.allocations import HELD, allocation_of
 from vgpumgr.store.ledger.audit_trail import Stamp, write
 from vgpumgr.store.ledger.gpus import list_gpus
+from vgpumgr.store.ledger.images import list_images
 from vgpumgr.store.ledger.vms import OPEN_VMS, vm_of
 from vgpumgr.store.schema import quota, vm
 from vgpumgr.store.schema.columns import ALL_ROWS, decodes
@@ -39,7 +40,7 @@ def held_by(connection: Connection, tenants: Collection[str]) -> dict[str, Amoun
     old = any(each.memory_mib is None for each in allocations)
     gpus = list_gpus(connection, None) if old else ()
     mine = [each for each in vms if each.spec.tenant in tenants]
-    return held_by_tenants(mine, allocations, gpus)
+    return held_by_tenants(mine, allocations, gpus, list_images(connection))
 
 
 def _may_be_of(tenant: str) -> ColumnElement[bool]:

@@ -63,6 +63,7 @@ _AMOUNTS = (
     ("gpus", "GPU parts"),
     ("vcpus", "vCPUs"),
     ("vms", "VMs"),
+    ("storage_bytes", "Storage"),
 )
 _NO_LIMIT = (("none", "no limit"),)
 
@@ -215,6 +216,7 @@ QUESTIONS = (
             Choice("gpus", "GPU parts at most", "text", options=_NO_LIMIT),
             Choice("vcpus", "vCPUs at most", "text", options=_NO_LIMIT),
             Choice("vms", "VMs at most", "text", options=_NO_LIMIT),
+            Choice("storage_bytes", "Storage at most, in bytes", "text", options=_NO_LIMIT),
             Choice("profiles", "Of a profile at most", "text", "A40-8Q=10 T4-4Q=none"),
             Choice("reserved", "Kept for it in the queue", "text", "A40-8Q=2"),
             Choice("weight", "Weight in the queue", "number"),

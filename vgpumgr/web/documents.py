@@ -30,6 +30,7 @@ class DocumentPage:
     """A page for files of one kind. ``plan`` is the endpoint that tells what would come of a text,
     shown by ``template``; ``apply`` the one that does it (empty: nothing is done). Files of pools
     go to ``pools`` instead: (plan, template, apply). ``choices`` are other parameters of the plan.
+    ``of_many``: it takes several texts by their names, of which this is one.
     """
 
     path: str
@@ -42,6 +43,7 @@ class DocumentPage:
     button: str = "Show the plan"
     choices: tuple[Choice, ...] = ()
     intro: str = ""
+    of_many: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,9 @@ def document_parameters(page: DocumentPage, fields: dict[str, str]) -> dict[str,
     names = {each.name for each in page.choices}
     chosen = ((key, text) for key, text in fields.items() if key in names)
     asked = read_fields(page.plan, chosen, page.choices)
-    if text or not page.choices:
+    if page.of_many:
+        asked |= {"texts": [text], "names": asked.get("names") or [SOURCE]}
+    elif text or not page.choices:
         asked |= {"text": text, "source": SOURCE}
     return asked
 

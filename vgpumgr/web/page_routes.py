@@ -50,6 +50,8 @@ MENU = (
     MenuEntry("Use", "/use", "use.show"),
     MenuEntry("Layouts", "/layouts", "layout.show"),
     MenuEntry("Images", "/images", "image.list"),
+    MenuEntry("Backups", "/backups", "backup.list"),
+    MenuEntry("Take over", "/takeover", "takeover.plan"),
     MenuEntry("Operations", "/operations", "operation.list"),
     MenuEntry("Drift", "/drift", "drift.list"),
     MenuEntry("Trail", "/trail", "audit.list"),

@@ -49,6 +49,31 @@ def test_a_role_is_granted_in_all_tenants_only_where_that_was_said(browser: Brow
     assert bound.tenant == BLUE
 
 
+def test_a_vm_of_another_manager_is_read(browser: Browser) -> None:
+    text = "name: old\ncores: 2\nmemory: 2048\nostype: l26\nscsi0: local:100/a.qcow2,size=8G\n"
+    fields = {"manager": "proxmox", "names": "100.conf", "text": text}
+    said = browser.post("/takeover", urlencode(fields), browser.all)
+    assert said.status == 200, said.text
+    assert "<h3>old" in said.text and "What would become of it" in said.text
+    assert '<option value="proxmox" selected>' in said.text
+    wrong = browser.post("/takeover", urlencode({**fields, "gpus": "a=nonsense"}), browser.all)
+    assert wrong.status == 400 and "nonsense is no profile and no board" in wrong.text
+
+
+def test_backups_are_made_and_restored_by_forms(browser: Browser) -> None:
+    form = {"name": "safe", "pool": "safe", "vms": "web-*", "every_s": "86400", "last": "3"}
+    assert answered(browser, "backup.target.create", "", **form).status == 200
+    page = browser.get("/backup-targets", browser.all)
+    assert ">safe<" in page.text and "web-*" in page.text
+    listed = browser.get("/backups", browser.all).text
+    assert "/ask/backup.create" in listed and BLUE in listed
+    backup = next(each.id for each in browser.inside.ledger.vm_backups())
+    for name in ("backup.restore", "backup.verify", "backup.delete"):
+        asked = browser.get(f"/ask/{name}?backup={backup}", browser.all)
+        assert asked.status == 200 and backup in asked.text
+    assert f"{RED}-" not in browser.get("/backups", browser.blue).text
+
+
 def test_a_quota_is_changed_from_what_it_is(browser: Browser) -> None:
     def quota() -> Quota:
         return next(each for each in browser.inside.ledger.quotas() if each.tenant == BLUE)

@@ -3,6 +3,7 @@
 from vgpumgr.web.page import Page
 from vgpumgr.web.pages import (
     access,
+    backups,
     consoles,
     files,
     fleet,
@@ -20,7 +21,7 @@ from vgpumgr.web.questions import Question
 
 _SUBJECTS = (
     *(files, hosts, vms, consoles, pools, queue, fleet, operations, access, secrets, webhooks),
-    *(gpus, trail),
+    *(gpus, trail, backups),
 )
 PAGES: tuple[Page, ...] = tuple(page for each in _SUBJECTS for page in each.PAGES)
 QUESTIONS: dict[str, Question] = {

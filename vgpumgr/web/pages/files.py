@@ -36,6 +36,30 @@ DOCUMENTS = (
         intro="VMs as YAML: where each would go, or why it fits nowhere, and what would help.",
     ),
     DocumentPage(
+        path="/takeover",
+        title="Take over a VM",
+        section="Take over",
+        plan="takeover.plan",
+        template="plan/takeover.html",
+        button="Read it",
+        of_many=True,
+        choices=(
+            Choice(
+                *("manager", "What wrote it", "select"),
+                options=(
+                    ("proxmox", "Proxmox VE: qm config"),
+                    ("libvirt", "libvirt: virsh dumpxml"),
+                    ("ovf", "an OVF file"),
+                ),
+            ),
+            Choice("names", "The file's name", "words", "100.conf"),
+            Choice("gpus", "GPU parts there and here", "words", "nvidia-233=T4-8Q"),
+            Choice("bridges", "Bridges there and here", "words", "vmbr0=br0"),
+            Choice("pool", "Storage pool of its disks", "text"),
+        ),
+        intro="A VM of another manager, as that describes it: what would become of each key of it.",
+    ),
+    DocumentPage(
         path="/what-if",
         title="What if",
         section="Capacity",

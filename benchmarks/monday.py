@@ -69,12 +69,13 @@ class Fleet:
         self.socket = home / "state" / "api.sock"
         self._running: list[subprocess.Popen[bytes]] = []
 
-    def run(self, *words: str) -> None:
-        """A command, to its end."""
+    def run(self, *words: str) -> str:
+        """What a command prints, run to its end."""
         argv = [sys.executable, "-m", "vgpumgr", *words]
         ran = subprocess.run(argv, env=self._environ, cwd=self._home, capture_output=True)
         if ran.returncode:
             raise SystemExit(f"{' '.join(words)}: {ran.stdout!r} {ran.stderr!r}")
+        return ran.stdout.decode()
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -101,12 +102,14 @@ class Fleet:
         except OSError:
             return False
 
-    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """One request."""
+    def ask(self, method: str, path: str, body: Any = None, token: str = "") -> tuple[int, Any]:
+        """One request, by the account that runs this or by a token."""
         connection = UnixHttp(self.socket)
+        headers = {"Content-Type": "application/json"}
+        headers |= {"Authorization": f"Bearer {token}"} if token else {}
         try:
             data = None if body is None else json.dumps(body)
-            connection.request(method, path, data, {"Content-Type": "application/json"})
+            connection.request(method, path, data, headers)
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read() or b"null")
         finally:
@@ -150,17 +153,19 @@ class Morning:
     replaced_s: list[float] = field(default_factory=list)
 
 
-def login(fleet: Fleet, user: str, at: float, seen: Morning) -> None:
-    """One user: from the click until there is a ticket."""
+def login(fleet: Fleet, user: str, token: str, at: float, seen: Morning) -> None:
+    """One user: from the click until there is a ticket, by one of the front desk's logins."""
     time.sleep(max(0.0, at - time.monotonic()))
     began = time.monotonic()
-    status, given = fleet.ask("POST", "/v1/pools/desk:assign", {"user": user, "groups": ["staff"]})
+    status, given = fleet.ask(
+        "POST", "/v1/pools/desk:assign", {"user": user, "groups": ["staff"]}, token
+    )
     if status != http.client.OK:
         seen.refused.append(f"{user}: {status} {given.get('message')}")
         return
     assigned = time.monotonic() - began
     while True:
-        status, ticket = fleet.ask("POST", "/v1/pools/desk:connect", {"user": user})
+        status, ticket = fleet.ask("POST", "/v1/pools/desk:connect", {"user": user}, token)
         if status == http.client.OK and ticket["protocol"]:
             break
         waits = given["desktop"] is None and status == http.client.CONFLICT
@@ -224,7 +229,15 @@ def morning(asked: argparse.Namespace, *, spares: bool) -> dict[str, Any]:
             fleet.run("sim", "down")
 
 
+LOGINS = 16
+"""A login may have 16 consoles open at a time, and nobody opens these: they end after 30 s."""
+
+
 def _logins(fleet: Fleet, asked: argparse.Namespace, chance: random.Random) -> dict[str, Any]:
+    tokens = [
+        fleet.run("token", "create", f"desk-{number}", "--role", "admin").strip()
+        for number in range(LOGINS)
+    ]
     seen, ended, before = Morning(), threading.Event(), fleet.cpu_s()
     begin = time.monotonic() + 1.0
     times = sorted(chance.triangular(0, asked.over) for _ in range(asked.logins))
@@ -235,7 +248,8 @@ def _logins(fleet: Fleet, asked: argparse.Namespace, chance: random.Random) -> d
     breaker.start()
     with ThreadPoolExecutor(64) as users:
         for number, at in enumerate(times):
-            users.submit(login, fleet, f"user-{number:04d}", begin + at, seen)
+            token = tokens[number % len(tokens)]
+            users.submit(login, fleet, f"user-{number:04d}", token, begin + at, seen)
     took = time.monotonic() - begin
     ended.set()
     watcher.join()
@@ -280,6 +294,7 @@ def main() -> None:
     options.add_argument("--logins", type=int, default=48)
     options.add_argument("--over", type=float, default=40.0, metavar="SECONDS")
     options.add_argument("--seed", type=int, default=42)
+    options.add_argument("--spares", action="store_true", help="without the second arm")
     options.add_argument("--json", type=Path, metavar="OUT")
     asked = options.parse_args()
     if asked.desktops > asked.hosts * PER_HOST:
@@ -292,7 +307,7 @@ def main() -> None:
         "cpus": os.cpu_count(),
         "load_before": round(os.getloadavg()[0], 1),
         "spares": morning(asked, spares=True),
-        "first_come": morning(asked, spares=False),
+        **({} if asked.spares else {"first_come": morning(asked, spares=False)}),
         "load_after": round(os.getloadavg()[0], 1),
     }
     text = json.dumps(result, indent=2) + "\n"

@@ -291,7 +291,7 @@ def _licences(connection: Connection) -> None:
 
 
 def _notifications(connection: Connection) -> None:
-    """Version 27: who is told of what, and the holidays of their hours and of pools'."""
+    """Version 28: who is told of what, and the holidays of their hours and of pools'."""
     connection.exec_driver_sql(
         "CREATE TABLE notification (name TEXT NOT NULL PRIMARY KEY, rule TEXT NOT NULL, "
         "cursor INTEGER NOT NULL, sent_at FLOAT, mails INTEGER NOT NULL, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,11 @@ HOUR = 3600.0
 class Scene(TwoHosts):
     """VMs that run can move from host to host."""
 
-    def __init__(self, folder: Path, kind: PoolKind = PoolKind.FLOATING) -> None:
-        super().__init__(folder, spec(kind=kind))
+    def __init__(
+        self, folder: Path, kind: PoolKind = PoolKind.FLOATING, *, agent: bool = False
+    ) -> None:
+        pool = spec(kind=kind)
+        super().__init__(folder, replace(pool, desktop=replace(pool.desktop, agent=agent)))
 
     def drain(self, *, hours: float | None) -> list[str]:
         by = None if hours is None else self.sim.clock.now() + hours * HOUR
@@ -57,6 +61,29 @@ def test_at_the_deadline_she_is_logged_off(scene: Scene) -> None:
     assert scene.sim.rows()["cad-01"].desktop.session is not None
     assert "h1" not in scene.homes(0.2 * HOUR).values()
     assert all(row.desktop.session is None for row in scene.sim.rows().values())
+
+
+def test_she_is_told_before_it_ends_or_it_is_said_why_not(scene: Scene) -> None:
+    """Each of the two times once; her desktop's file has no agent."""
+    scene.drain(hours=1)
+    scene.later(0.8 * HOUR)
+    assert scene.served.told(EventKind.USER_NOT_TOLD) == []
+    scene.later(0.1 * HOUR)
+    [first] = scene.served.told(EventKind.USER_NOT_TOLD)
+    said = "ada on cad-01: the session ends in 6 min, and could not be told"
+    assert first.text == f"{said}: its file does not say agent: true"
+    scene.later(0.09 * HOUR)
+    assert len(scene.served.told(EventKind.USER_NOT_TOLD)) == 2
+
+
+def test_her_guest_shows_it(tmp_path: Path) -> None:
+    made = Scene(tmp_path, agent=True)
+    made.drain(hours=1)
+    made.later(0.95 * HOUR)
+    [told] = made.served.told(EventKind.USER_TOLD)
+    assert (told.vm, told.host) == ("cad-01", "h1")
+    assert made.served.told(EventKind.USER_NOT_TOLD) == []
+    made.sim.world.close()
 
 
 def test_why_it_stays_is_told_once(scene: Scene) -> None:

@@ -47,6 +47,8 @@ class EventKind(StrEnum):
     POOL_WAITS = "pool-waits"
     GROUP_SCALED = "group-scaled"
     GROUP_WAITS = "group-waits"
+    USER_TOLD = "user-told"
+    USER_NOT_TOLD = "user-not-told"
     TICKET_CONNECTED = "ticket-connected"
     TICKET_CLOSED = "ticket-closed"
     MOVED = "moved"

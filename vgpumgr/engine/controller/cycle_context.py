@@ -166,7 +166,8 @@ class HostCycleMemory:
 
     ``rebooted`` is the boot that was reported, ``waits`` are the reported reasons why the host is
     not converged, ``drained``: the end of its drain was reported. ``guests``: when to ask the agent
-    in the guest of a VM (its id) again, by the monotonic clock. ``off_since``: when the fence
+    in the guest of a VM (its id) again, by the monotonic clock. ``warned``: users that were told
+    of the end of their session. ``off_since``: when the fence
     status of a host that does not answer first said off, by the same clock. ``conditions`` of its
     GPUs were told, and ``intended`` is what would be done about them. ``converged``: the last
     whole cycle, where it left nothing to do.
@@ -177,6 +178,7 @@ class HostCycleMemory:
     waits: list[str] = field(default_factory=list)
     drained: bool = False
     guests: dict[str, float] = field(default_factory=dict)
+    warned: set[tuple[str, float, float, float]] = field(default_factory=set)
     off_since: float | None = None
     conditions: dict[str, tuple[str, str]] = field(default_factory=dict)
     intended: dict[str, str] = field(default_factory=dict)

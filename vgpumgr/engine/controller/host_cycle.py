@@ -19,7 +19,7 @@ from vgpumgr.engine.inventory.ledger_view import read_host_view
 from vgpumgr.engine.inventory.observation import NO_ANSWERS, Observation, ProbeAnswer
 from vgpumgr.engine.operations.operation_lifecycle import unfinished
 from vgpumgr.engine.operations.task_run import CUT
-from vgpumgr.engine.pools import session_activity
+from vgpumgr.engine.pools import session_activity, session_warnings
 from vgpumgr.model.desktop import DesktopRecord
 from vgpumgr.model.drift import DriftReport
 from vgpumgr.model.errors import Conflict, LedgerError, NotFound, VgpumgrError
@@ -45,6 +45,20 @@ def ask_guest_agents(turn: HostCycle) -> None:
         if turn.context.stop.is_set() or clock.monotonic() >= now + SPENT_S:
             return
         due[vm] = clock.monotonic() + (AGAIN_S if _ask(turn, rows[vm]) else MUTE_S)
+
+
+def warn_users(turn: HostCycle, host: HostRecord) -> None:
+    """Tell users of a drained host before their sessions end."""
+    if not host.draining or host.logoff_by is None:
+        turn.memory.warned.clear()
+        return
+    for each in session_warnings.tell_users(
+        turn.context, turn.host, host.logoff_by, turn.memory.warned
+    ):
+        said = f"{each.user} on {each.desktop}: the session ends in {each.minutes} min"
+        kind = EventKind.USER_NOT_TOLD if each.why else EventKind.USER_TOLD
+        text = f"{said}, and could not be told: {each.why}" if each.why else f"{said}, and was told"
+        turn.emit(ControllerEvent(kind=kind, vm=each.desktop, host=turn.host, text=text))
 
 
 def _ask(turn: HostCycle, row: DesktopRecord) -> bool:
@@ -149,6 +163,7 @@ def run_cycle(turn: HostCycle) -> CycleEnd:
         turn.memory.converged = replace(last, observed_at=at)
         if last.agents:
             ask_guest_agents(turn)
+        warn_users(turn, last.record)
         return CycleEnd(state=CycleState.OK, drifts=last.drifts)
     finally:
         ledger.release(claim)
@@ -210,6 +225,7 @@ def _take(turn: HostCycle, answers: Mapping[str, ProbeAnswer]) -> CycleEnd:
         turn.emit(event)
     if not done.returning:
         ask_guest_agents(turn)
+        warn_users(turn, before)
         if is_new:
             boot_restoration.tell_left_off(turn, report)
     end = _end(turn, facts, report, done)

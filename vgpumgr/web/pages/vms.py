@@ -49,6 +49,14 @@ PAGES = (
         live=False,
     ),
     Page(
+        path="/vms/{vm}/performance",
+        title="Performance",
+        section="VMs",
+        template="vm_performance.html",
+        reads=(PageRead("found", "vm.performance", named(name="vm")),),
+        live=False,
+    ),
+    Page(
         path="/vms/{vm}/xml",
         title="Domain XML",
         section="VMs",

@@ -221,3 +221,13 @@ def test_a_meter_that_reads_more_counts_and_one_that_reads_nonsense_does_not(rac
     rack.meters = (MeterReading(budget="pdu", at=0.0, watts=1100.0),)
     rack.cycle()
     assert [each.why for each in rack.world.ledger.power_caps()] == ["pdu"]
+
+
+def test_a_gpu_that_stays_hot_is_drained_where_the_policy_says_so(rack: Rack) -> None:
+    rack.task = rack.controller(HealthMode.ACT, "check=evacuate")
+    rack.inject("gpu", FIRST, "hot")
+    rack.cycle(6)
+    held = {each.gpu for each in rack.world.ledger.allocations()}
+    hot = next(gpu.id for gpu in rack.world.ledger.gpus() if gpu.facts.device == FIRST)
+    assert hot in held, "there is no other host: its VM stays, and is not stopped for nothing"
+    assert all(vm.running for vm in rack.world.ledger.vms())

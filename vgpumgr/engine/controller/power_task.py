@@ -18,7 +18,7 @@ from vgpumgr.engine.inventory.planned_power import PlannedPower
 from vgpumgr.engine.layouts import power_caps
 from vgpumgr.engine.layouts.power_caps import GpuHold
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.health.health_policy import HealthAction, HealthMode, HealthPolicy
+from vgpumgr.health.health_policy import HealthAction, HealthMode, HealthPolicy, too_many
 from vgpumgr.model.errors import LedgerError, VgpumgrError
 from vgpumgr.model.gpu import GpuRecord, GpuState
 from vgpumgr.model.gpu_figures import Figures
@@ -228,15 +228,19 @@ class PowerTask:
         return done
 
     def _far_up(self, context: EngineContext, gpus: Mapping[str, GpuRecord]) -> bool:
-        """GPUs that stay hot take no new VM, and then lose the VMs on them."""
+        """GPUs that stay hot take no new VM, and then lose the VMs on them; where many are out at
+        the same time, the cooling is at fault, and VMs stay.
+        """
         worked = False
+        out = sum(not each.condition.takes_vms for each in gpus.values())
+        drain = None if too_many(out, len(gpus)) else self._policy.drain
         for gpu, state in self._heat.items():
             record = gpus[gpu]
             if state.rung >= Rung.CORDON and record.state is GpuState.HEALTHY:
                 context.ledger.quarantine(gpu, f"{TEMPERATURE}: it stays hot while it is held")
                 self._tell(record, f"{_name(record)} is quarantined: it stays hot while it is held")
                 worked = True
-            how = self._policy.drain if state.rung is Rung.DRAIN else None
+            how = drain if state.rung is Rung.DRAIN else None
             if how is not None and gpu_drain.holders(context, record):
                 report = gpu_drain.step(context, record, cold=how is HealthAction.EVACUATE)
                 worked = worked or bool(report.outcome.done)

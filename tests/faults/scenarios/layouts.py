@@ -117,15 +117,19 @@ def _reset() -> Scenario:
 def _held(part: str, *, over: bool) -> Scenario:
     """A budget runs out and a GPU is capped; or it is calm again, and the cap is lifted."""
 
+    def allow(place: Place, watts: int) -> None:
+        budget = PowerBudget(name="pdu", watts=watts, hosts=("h1",))
+        place.app.writable_ledger.set_power_budgets([budget])
+
     def busy(place: Place) -> None:
         device = place.app.ledger.gpus()[0].facts.device
         place.inject("h1", "gpu", device, "busy")
-        budget = PowerBudget(name="pdu", watts=200, hosts=("h1",))
-        place.app.writable_ledger.set_power_budgets([budget])
+        allow(place, 200)
 
     def calm(place: Place) -> None:
         commands.watch_power(place.app)
         place.inject("h1", "gpu", place.app.ledger.gpus()[0].facts.device, "calm")
+        allow(place, 2000)
 
     return Scenario(
         operation="power",

@@ -143,6 +143,12 @@ class FakeDomains:
             raise HostRefused(f"missing existing file: {absent[0]}")
         self.host.live_by_name[name] = with_files(live, files)
 
+    def define_filter(self, name: str, xml: str) -> None:
+        self.host.call("define_filter", name, effect=lambda: None)
+
+    def drop_filter(self, name: str) -> None:
+        self.host.call("drop_filter", name, effect=lambda: None)
+
     def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
         name = self._named(name)
         self.host.call("grow_disk", name, disk, capacity_bytes, effect=lambda: None)

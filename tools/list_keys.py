@@ -111,8 +111,8 @@ def _takes(part: dict[str, Any], kind: str) -> str:
         model = part["$ref"].rpartition("/")[2]
         place = "" if _home(model) == kind else page(_home(model)).name
         return f"[{_title(model)}]({place}#{_title(model)})"
-    if "anyOf" in part:
-        each = [_takes(other, kind) for other in part["anyOf"] if other.get("type") != "null"]
+    if ways := part.get("anyOf") or part.get("oneOf"):
+        each = [_takes(other, kind) for other in ways if other.get("type") != "null"]
         return " or ".join(dict.fromkeys(each))
     if "const" in part:
         return f"`{part['const']}`"
@@ -132,7 +132,7 @@ def _takes(part: dict[str, Any], kind: str) -> str:
 
 def _unit(part: dict[str, Any]) -> str:
     """The units that a value is written with: of sizes and times."""
-    for other in part.get("anyOf", []):
+    for other in (*part.get("anyOf", []), *part.get("oneOf", [])):
         if unit := _unit(other):
             return unit
     if part.get("type") != "string":

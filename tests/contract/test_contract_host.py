@@ -13,6 +13,7 @@ from vgpumgr.hosts.facts.examination_facts import examined
 from vgpumgr.model.domain import DomainPlan, DomainState, Ownership, VolumeFacts, VolumePlan
 from vgpumgr.model.errors import Conflict, HostRefused, HostUnreachable, NotFound
 from vgpumgr.model.host import HostRecord
+from vgpumgr.model.port_rules import PortFilter, PortRule
 from vgpumgr.model.ports import Host, Hosts
 
 MIB = 1 << 20
@@ -215,6 +216,14 @@ def test_a_volume_grows_and_never_shrinks(host: Host, kind: str) -> None:
     host.storage.delete("default", "disk")
     with pytest.raises(NotFound):
         host.storage.grow("default", "disk", 4 << 20)
+
+
+def test_a_network_filter_of_ours_is_defined_once_and_forgotten(host: Host) -> None:
+    rules = PortFilter(False, (PortRule.parse("tcp/22"), PortRule.parse("udp/5000-5010")))
+    for _ in range(2):
+        host.domains.define_filter(rules.name, domainxml.port_filter(rules))
+    for _ in range(2):
+        host.domains.drop_filter(rules.name)
 
 
 def test_a_missing_storage_pool_is_not_found(host: Host) -> None:

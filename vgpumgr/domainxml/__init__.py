@@ -2,6 +2,7 @@
 
 from vgpumgr.domainxml.domain_facts import disk_files, disks, parse, state_beside_disks
 from vgpumgr.domainxml.domain_parts import DomainParts, parts
+from vgpumgr.domainxml.filter_xml import own_filters, port_filter
 from vgpumgr.domainxml.foreign_domains import Described, GivenDevice, adopted, described
 from vgpumgr.domainxml.libvirt_acceptance import Validation, differences, knows, validate
 from vgpumgr.domainxml.migration_xml import moved
@@ -21,8 +22,10 @@ __all__ = [
     "knows",
     "mark_text",
     "moved",
+    "own_filters",
     "parse",
     "parts",
+    "port_filter",
     "render",
     "state_beside_disks",
     "validate",

@@ -168,6 +168,12 @@ class Domains(Protocol):
     def cancel_pull(self, name: str, disk: str) -> None:
         """End it: the disk reads as before. None under way is no error."""
 
+    def define_filter(self, name: str, xml: str) -> None:
+        """Have libvirt know a network filter; one of that name that is there stays as it is."""
+
+    def drop_filter(self, name: str) -> None:
+        """Forget a network filter; none is no error. Never one that a domain may name."""
+
     def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
         """Make a running domain's disk (``vda``) as large as that, which its guest sees at once.
         HostRefused: it is off, its disk is larger, or what it lies on is smaller and QEMU cannot

@@ -9,6 +9,7 @@ from enum import StrEnum
 from vgpumgr.model.domain import PASSED_CPU
 from vgpumgr.model.guest import GuestRecord, GuestSpec
 from vgpumgr.model.load_scale import GroupScale
+from vgpumgr.model.port_rules import PortFilter
 from vgpumgr.model.snapshot import NO_SNAPSHOTS, SnapshotTree
 from vgpumgr.model.vm_devices import CdSpec, CloudInit, DiskSpec, NicSpec
 
@@ -205,6 +206,12 @@ class VmSpec:
         over = [disk for disk in self.disks if disk.is_overlay]
         below = ((disk.pool, disk.image) for disk in over if disk.image)
         return (*below, *((cd.pool, cd.image) for cd in self.cds))
+
+    @property
+    def own_filters(self) -> tuple[str, ...]:
+        """The network filters that its rules on ports are."""
+        names = dict.fromkeys(each.tuning.filter for each in self.nics)
+        return tuple(name for name in names if PortFilter.named(name) is not None)
 
     def is_laid_over(self, volumes: Collection[tuple[str, str]]) -> bool:
         """Is a disk of it laid over one of these volumes?"""

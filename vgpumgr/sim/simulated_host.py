@@ -23,7 +23,7 @@ from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.host import Installed
 from vgpumgr.model.sim_fleet import SimHost
 from vgpumgr.sim.host_faults import Faults
-from vgpumgr.sim.libvirt import driver_node
+from vgpumgr.sim.libvirt import driver_node, network_filters
 from vgpumgr.sim.libvirt.ceph_tool import CephTool
 from vgpumgr.sim.libvirt.live_moves import SimMoves
 from vgpumgr.sim.libvirt.qemu_img import QemuImg
@@ -151,7 +151,7 @@ class SimulatedHost:
 
     def filters(self) -> tuple[str, ...]:
         """libvirt's network filters."""
-        return self.host.filters
+        return network_filters.names(self.kernel)
 
     def versions(self) -> tuple[str, str]:
         """The libvirt and QEMU it declares."""

@@ -19,6 +19,7 @@ from vgpumgr.model.layout import (
     LayoutRule,
     LayoutSpec,
 )
+from vgpumgr.model.port_rules import PortFilter
 from vgpumgr.model.vm import Affinity, GpuRequest, Terms, VmSpec
 from vgpumgr.model.vm_devices import CloudInit, DiskSpec, NicSpec
 from vgpumgr.spec.fields import API_VERSION, duration
@@ -145,6 +146,8 @@ def _disk(disk: DiskSpec) -> dict[str, Any]:
 def _nic(nic: NicSpec) -> dict[str, Any]:
     given = _given(replace(nic, tuning=PLAIN_NIC), NicSpec())
     tuning = _given(nic.tuning, PLAIN_NIC)
+    if own := PortFilter.named(nic.tuning.filter):
+        tuning["filter"] = {"clean_traffic": own.clean, "allow": [str(each) for each in own.allow]}
     for way in ("inbound", "outbound"):
         if limit := tuning.pop(f"{way}_kib_s", None):
             tuning[way] = _size(limit << 10)

@@ -34,6 +34,10 @@ _BOUNDS = {
 }
 
 
+_OF_NO_KEY = frozenset({"[key]", "[name]", "[rules]"})
+"""Parts of a place that no file has: a mapping's keys, and which way a key is written."""
+
+
 def report(
     errors: list[ErrorDetails],
     model: type[BaseModel],
@@ -44,7 +48,7 @@ def report(
     """Add each error to ``findings`` with its place in the file."""
     for error in errors:
         at = error.get("ctx", {}).get("at", ())
-        path = tuple(part for part in (*error["loc"], *at) if part != "[key]")
+        path = tuple(part for part in (*error["loc"], *at) if part not in _OF_NO_KEY)
         by_key = error["type"] == "extra_forbidden" or "[key]" in error["loc"]
         mark = tree.key_mark(path) if by_key else tree.value_mark(path)
         if findings.full:

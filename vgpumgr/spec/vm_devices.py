@@ -6,10 +6,19 @@ import re
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 from vgpumgr.model.domain import DiskTuning, NicTuning
 from vgpumgr.model.formats import parse_bytes
+from vgpumgr.model.port_rules import MOST_RULES, PortFilter, PortRule
 from vgpumgr.model.vm_devices import CdSpec, DiskMode, DiskSpec, NicSpec
 from vgpumgr.spec.fields import Bridge, DiskSize, Line, ObjectName, Rate, Strict, refuse
 
@@ -95,6 +104,43 @@ class CdModel(Strict):
         return CdSpec(image=self.image, pool=self.pool, boot=self.boot)
 
 
+NAMED, RULES = "[name]", "[rules]"
+"""Tags that no error shows."""
+
+
+class PortFilterModel(Strict):
+    """What reaches a guest over a NIC, beside the answers to what it asks for itself."""
+
+    clean_traffic: bool = True
+    allow: list[str] = Field(default_factory=list, max_length=MOST_RULES)
+
+    @field_validator("allow")
+    @classmethod
+    def _known(cls, rules: list[str]) -> list[str]:
+        for each in rules:
+            try:
+                PortRule.parse(each)
+            except ValueError as error:
+                refuse(str(error))
+        return rules
+
+    @property
+    def name(self) -> str:
+        """The name of the filter that it is."""
+        return PortFilter(self.clean_traffic, tuple(map(PortRule.parse, self.allow))).name
+
+
+def _as_written(value: object) -> str:
+    """Which of the two a file says: errors are about that one alone."""
+    return RULES if isinstance(value, dict | PortFilterModel) else NAMED
+
+
+NicFilter = Annotated[
+    Annotated[ObjectName, Tag(NAMED)] | Annotated[PortFilterModel, Tag(RULES)],
+    Discriminator(_as_written),
+]
+
+
 class NicModel(Strict):
     """A NIC on a host bridge or on a libvirt network."""
 
@@ -106,7 +152,7 @@ class NicModel(Strict):
     network: ObjectName | None = None
     model: Literal["virtio", "e1000e"] = "virtio"
     vlan: int | None = Field(default=None, ge=1, le=4094)
-    filter: ObjectName | None = None
+    filter: NicFilter | None = None
     inbound: Rate | None = None
     outbound: Rate | None = None
 
@@ -123,11 +169,18 @@ class NicModel(Strict):
         tuning = NicTuning(
             model=self.model,
             vlan=self.vlan,
-            filter=self.filter or "",
+            filter=_filter_name(self.filter),
             inbound_kib_s=_kib(self.inbound),
             outbound_kib_s=_kib(self.outbound),
         )
         return NicSpec(bridge=self.bridge, network=self.network, tuning=tuning)
+
+
+def _filter_name(wanted: str | PortFilterModel | None) -> str:
+    """The name of a filter of the host's, or of the one that these rules are."""
+    if isinstance(wanted, PortFilterModel):
+        return wanted.name
+    return wanted or ""
 
 
 class OwnNicModel(NicModel):

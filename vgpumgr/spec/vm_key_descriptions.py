@@ -211,7 +211,7 @@ _NIC = {
         "tag",
     ),
     "filter": Key(
-        "A network filter of the host's libvirt, against spoofed addresses say.",
+        "A network filter of the host's libvirt, against spoofed addresses say; or rules on ports.",
         "networks: [{bridge: br0, filter: clean-traffic}]",
     ),
     "inbound": Key(
@@ -219,6 +219,17 @@ _NIC = {
     ),
     "outbound": Key(
         "The most bytes per second from the VM.", "networks: [{bridge: br0, outbound: 10MiB}]"
+    ),
+}
+
+_PORT_FILTER = {
+    "clean_traffic": Key(
+        "Whether libvirt's `clean-traffic` holds, too: no spoofed MAC or IP address.",
+        "networks: [{bridge: br0, filter: {clean_traffic: false, allow: [tcp/22]}}]",
+    ),
+    "allow": Key(
+        "What others reach of the guest: `tcp/22`, `tcp/8000-8080`, `udp/53`, `icmp`.",
+        "networks: [{bridge: br0, filter: {allow: [tcp/22, icmp]}}]",
     ),
 }
 
@@ -347,6 +358,7 @@ VM_KEYS: Mapping[str, Mapping[str, Key]] = {
     "DiskModel": _DISK,
     "CdModel": _CD,
     "NicModel": _NIC,
+    "PortFilterModel": _PORT_FILTER,
     "OwnNicModel": _OWN_NIC,
     "CloudInitModel": _CLOUD_INIT,
     "GuestModel": _GUEST,

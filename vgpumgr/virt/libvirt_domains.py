@@ -126,6 +126,16 @@ _ELEMENT = libvirt.VIR_DOMAIN_METADATA_ELEMENT
 _LIVE = libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE
 
 
+def _filter(connection: Any, name: str) -> Any:
+    """The network filter, or None when there surely is none."""
+    try:
+        return connection.nwfilterLookupByName(name)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_NWFILTER:
+            return None
+        raise
+
+
 class LibvirtDomains:
     """The domains of one connection."""
 
@@ -300,6 +310,19 @@ class LibvirtDomains:
         """End it; none under way is no error."""
         with self._acting("leave a disk as it is of", name) as domain:
             disk_switch.cancel_pull(domain, disk)
+
+    def define_filter(self, name: str, xml: str) -> None:
+        """Have libvirt know a network filter; one of that name stays as it is."""
+        with calling(self._connection, f"define network filter {name}", changes=True):
+            if _filter(self._connection, name) is None:
+                self._connection.nwfilterDefineXML(xml)
+
+    def drop_filter(self, name: str) -> None:
+        """Forget a network filter; none is no error."""
+        with calling(self._connection, f"forget network filter {name}", changes=True):
+            found = _filter(self._connection, name)
+            if found is not None:
+                found.undefine()
 
     def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
         """Make a running domain's disk larger: see ``disk_growth``."""

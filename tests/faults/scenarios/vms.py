@@ -9,6 +9,9 @@ from tests.faults import commands
 from tests.faults.scenario import Command, Place, Prepare, Scenario
 from tests.faults.scenarios.ways import COPY, FRESH, OVERLAY, SEED, WAYS, Way
 from tests.simworld import host, vm
+from vgpumgr.model.domain import NicTuning
+from vgpumgr.model.port_rules import PortFilter, PortRule
+from vgpumgr.model.vm_devices import NicSpec
 
 DISKS = {"disks": (FRESH,), "autostart": True}
 # For steps that are one framework's as another's.
@@ -109,9 +112,38 @@ def _copied() -> Scenario:
     return _scenario("create", "no gpu", commands.apply(way.desk(disks=(COPY,))))
 
 
+_RULES = PortFilter(True, (PortRule.parse("tcp/22"),))
+_NIC = NicSpec(network="default", tuning=NicTuning(filter=_RULES.name))
+_FILTERED = WAYS["no gpu"].desk(nics=(_NIC,))
+
+
+def _filters() -> Iterator[Scenario]:
+    """Network filters of a VM's own: made with it, and forgotten with it."""
+
+    def scenario(operation: str, command: Command, *prepare: Prepare) -> Scenario:
+        way = WAYS["no gpu"]
+        return Scenario(
+            operation=operation,
+            part="own filter",
+            hosts=way.hosts("h1"),
+            command=command,
+            prepare=(lambda place: way.enrol(place, "h1"), *prepare),
+        )
+
+    yield scenario("create", commands.apply(_FILTERED))
+
+    def made(place: Place) -> None:
+        place.apply(_FILTERED)
+
+    yield scenario("delete", commands.delete("desk"), made)
+    open_ = commands.apply(replace(_FILTERED, nics=()), restart=True)
+    yield scenario("change", open_, made)
+
+
 SCENARIOS = (
     *(scenario for part, way in WAYS.items() for scenario in _of(part, way)),
     replace(_copied(), part="copied disk"),
+    *_filters(),
     _bulk(),
     _elsewhere(),
     _too_large(),

@@ -63,7 +63,7 @@ def keys_of(
     data: object, part: dict[str, Any], kind: str, name: str = ""
 ) -> Iterator[tuple[str, str]]:
     """Model and key of everything that a document's data says, by following the schema."""
-    for other in part.get("anyOf", ()):
+    for other in (*part.get("anyOf", ()), *part.get("oneOf", ())):
         yield from keys_of(data, other, kind)
     if "$ref" in part:
         name = part["$ref"].rpartition("/")[2]

@@ -12,7 +12,13 @@ from vgpumgr.engine.migration.move_plan import DiskMove, MovePlan
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.autostart import autostarts
 from vgpumgr.engine.reservation.domain_plan import domain_xml, numa_seat, ownership
-from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, device_steps, release_steps
+from vgpumgr.engine.reservation.vm_creation import (
+    VmSites,
+    allocate,
+    device_steps,
+    drop_filters,
+    release_steps,
+)
 from vgpumgr.engine.reservation.vm_volumes import VmSite
 from vgpumgr.engine.steps.domain_steps import DefineDomain
 from vgpumgr.engine.steps.live_migration_steps import MoveDomain
@@ -103,7 +109,7 @@ def _work(move: _Move) -> Iterator[tuple[str, Step | TwoHostStep]]:
         yield there, between
     for disk in move.carried:
         yield here, DeleteVolume(pool=disk.pool, name=disk.name)
-    for step in release_steps(move.old):
+    for step in (*release_steps(move.old), *drop_filters(vm.spec)):
         yield here, step
 
 

@@ -17,6 +17,7 @@ from vgpumgr.engine.reservation.vm_creation import (
     VmSites,
     allocate,
     device_steps,
+    drop_filters,
     release_steps,
 )
 from vgpumgr.engine.reservation.vm_volumes import (
@@ -139,6 +140,7 @@ def seat_steps(wanted: NewSeat, new: tuple[Allocation, ...], sites: VmSites) -> 
         yield StartReseated(name=vm.name, vm_id=vm.id)
     if wanted.placed and not wanted.releases_first:
         yield from release_steps(old)
+    yield from drop_filters(vm.spec, there.spec)
 
 
 def _growth(wanted: NewSeat, sites: VmSites) -> Iterator[Step]:

@@ -19,6 +19,7 @@ from vgpumgr.engine.steps.device_steps import (
     ReleaseDevice,
 )
 from vgpumgr.engine.steps.domain_steps import DefineDomain, StartDomain, UndefineDomain
+from vgpumgr.engine.steps.filter_steps import DropFilters
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.engine.steps.volume_steps import DeleteVolume
 from vgpumgr.engine.storage.storage_drivers import create_volume
@@ -27,7 +28,7 @@ from vgpumgr.model.domain import Ownership, VolumePlan
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import Assignment, Placed
-from vgpumgr.model.vm import VmRecord, VmState
+from vgpumgr.model.vm import VmRecord, VmSpec, VmState
 
 
 def allocate(
@@ -180,7 +181,15 @@ def delete_steps(
         UndefineDomain(name=vm.name, vm_id=vm.id),
         *(DeleteVolume(pool=pool, name=name) for pool, name in volumes),
         *release_steps(allocations),
+        *drop_filters(vm.spec),
     )
+
+
+def drop_filters(spec: VmSpec, but: VmSpec | None = None) -> tuple[Step, ...]:
+    """The step that forgets a VM's own network filters, ``but`` for those of what it becomes."""
+    kept = but.own_filters if but is not None else ()
+    names = tuple(name for name in spec.own_filters if name not in kept)
+    return (DropFilters(names=names),) if names else ()
 
 
 def release_steps(allocations: Sequence[Allocation]) -> tuple[Step, ...]:

@@ -17,7 +17,13 @@ from vgpumgr.engine.planning.changed_fields import needs_restart, only_bookkeepi
 from vgpumgr.engine.planning.new_seats import is_reseated
 from vgpumgr.engine.reservation.gpu_partitioning import layout_records, partition_steps
 from vgpumgr.engine.reservation.new_seat import seat_tasks
-from vgpumgr.engine.reservation.vm_creation import VmCreation, VmSites, create, delete_steps
+from vgpumgr.engine.reservation.vm_creation import (
+    VmCreation,
+    VmSites,
+    create,
+    delete_steps,
+    drop_filters,
+)
 from vgpumgr.engine.steps.domain_steps import DefineDomain, RebootDomain, RedefineDomain, StopDomain
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.allocation import Allocation
@@ -222,7 +228,7 @@ def _change_steps(
         old_xml=sites.definition(old),
         autostart=sites.site(vm.host).autostarts(vm.spec),
     )
-    return (*stop, redefine, *start)
+    return (*stop, redefine, *start, *drop_filters(old.spec, vm.spec))
 
 
 def _revive_steps(vm: VmRecord, sites: VmSites, view: LedgerView) -> tuple[Step, ...]:

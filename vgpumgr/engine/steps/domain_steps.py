@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from vgpumgr import domainxml
+from vgpumgr.engine.steps.filter_steps import drop_filters_of, make_filters
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.domain import OFF, DomainFacts, DomainState
 from vgpumgr.model.errors import Conflict, DeadlineExceeded, HostRefused, NotFound
@@ -44,6 +45,7 @@ class DefineDomain(Step):
     def undo(self, host: Host) -> None:
         """Undefine it, if it is ours."""
         forget(host, self.name, self.vm_id)
+        drop_filters_of(host, self.xml)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,11 @@ class RedefineDomain(Step):
     def undo(self, host: Host) -> None:
         """Define the former XML again."""
         if is_ours(host, self.name, self.vm_id):
+            make_filters(host, self.old_xml)
             host.domains.define(self.old_xml)
             if self.old_autostart is not None:
                 host.domains.set_autostart(self.name, on=self.old_autostart)
+            drop_filters_of(host, self.xml, but=self.old_xml)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +116,7 @@ class UndefineDomain(Step):
 
 def define(host: Host, step: DefineDomain | RedefineDomain) -> HostRefused | None:
     """Define and read back; the error to raise when libvirt dropped something."""
+    make_filters(host, step.xml)
     read_back = host.domains.define(step.xml)
     dropped = domainxml.differences(step.xml, read_back)
     if dropped:

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from vgpumgr import domainxml, gpu
 from vgpumgr.engine.steps.domain_steps import find_ours
+from vgpumgr.engine.steps.filter_steps import make_filters
 from vgpumgr.engine.steps.move_steps import NotInTime, both_run
 from vgpumgr.engine.steps.step import TOLD_EVERY, StepSurroundings, TwoHostStep, UndoNotPossible
 from vgpumgr.model.actor import carried
@@ -167,6 +168,7 @@ class MoveDomain(TwoHostStep):
     def act(self, source: Host, target: Host, around: StepSurroundings) -> None:
         """Move it, telling how far it is; Interrupted and NotInTime leave it running here."""
         find_ours(source, self.name, self.vm_id)
+        make_filters(target, self.persistent_xml)
         move = LiveMove(
             name=self.name,
             live_xml=self._moved(source.domains.live_xml(self.name)),

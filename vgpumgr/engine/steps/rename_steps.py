@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from vgpumgr import domainxml
 from vgpumgr.engine.steps.domain_steps import RedefineDomain, find_ours, ours_of
+from vgpumgr.engine.steps.filter_steps import make_filters
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.gpu.gpu_framework import claim_of
 from vgpumgr.model.allocation import Allocation
@@ -55,6 +56,7 @@ class RenameDomain(Step):
         if ours_of(host, self.name, self.vm_id):
             self._forget(host, self.name)
         if find_ours(host, self.old_name, self.vm_id) is None:
+            make_filters(host, self.old_xml)
             host.domains.define(self.old_xml)
             host.domains.set_autostart(self.old_name, on=self.autostart)
 

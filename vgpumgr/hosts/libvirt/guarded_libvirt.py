@@ -175,6 +175,14 @@ class GuardedDomains:
         """Let a frozen guest write again."""
         self._short.change(lambda libvirt: libvirt.domains.thaw(name))
 
+    def define_filter(self, name: str, xml: str) -> None:
+        """Have libvirt know a network filter."""
+        self._short.change(lambda libvirt: libvirt.domains.define_filter(name, xml))
+
+    def drop_filter(self, name: str) -> None:
+        """Forget a network filter."""
+        self._short.change(lambda libvirt: libvirt.domains.drop_filter(name))
+
     def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
         """Make a running domain's disk larger."""
         self._short.change(lambda libvirt: libvirt.domains.grow_disk(name, disk, capacity_bytes))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from vgpumgr.model.formats import format_mib
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE, Framework
 from vgpumgr.model.host import MachineFeature
+from vgpumgr.model.port_rules import CLEAN_TRAFFIC, PortFilter
 from vgpumgr.model.supply import Offer
 from vgpumgr.model.vm import GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
 
@@ -138,7 +139,7 @@ def demand_of(
         founding=founding,
         networks=_unique(nic.network for nic in request.nics),
         bridges=_unique(nic.bridge for nic in request.nics),
-        filters=_unique(nic.tuning.filter or None for nic in request.nics),
+        filters=_unique(_host_filter(nic.tuning.filter) for nic in request.nics),
         features=tuple(_features(request)),
         pools=_pools(request),
         file_pools=_file_pools(request),
@@ -227,6 +228,14 @@ def _pools(request: VmSpec) -> tuple[str, ...]:
     sources = (disk.source[0] for disk in request.disks if disk.source)
     cds = (cd.pool for cd in request.cds)
     return _unique([*(disk.pool for disk in request.disks), *sources, *cds, *seed])
+
+
+def _host_filter(name: str) -> str | None:
+    """The filter that a host has to have for a NIC: one of ours is made, and may need another."""
+    own = PortFilter.named(name)
+    if own is None:
+        return name or None
+    return CLEAN_TRAFFIC if own.clean else None
 
 
 def _unique(names: Iterable[str | None]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from vgpumgr.model.errors import HostRefused, InUse, NotFound
 from vgpumgr.model.formats import PciAddress
 from vgpumgr.model.host import MachineFeature
 from vgpumgr.sim.drivers.pci_drivers import VfioPci
+from vgpumgr.sim.libvirt import network_filters
 from vgpumgr.sim.libvirt.domain_needs import Disk, Needs
 from vgpumgr.sim.libvirt.driver_node import machine_features
 from vgpumgr.sim.linux.numa_memory import PAGE_KIB
@@ -215,7 +216,7 @@ class _Start:
             if bridge not in self._kernel.host.bridges:
                 raise self._refused(f"Cannot get interface MTU on '{bridge}': No such device")
         for name in self._needs.filters:
-            if name not in self._kernel.host.filters:
+            if name not in network_filters.names(self._kernel):
                 raise self._refused(f"internal error: referenced filter '{name}' is missing")
 
     def check_disks(

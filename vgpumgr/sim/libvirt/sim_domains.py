@@ -7,9 +7,9 @@ from contextlib import suppress
 
 from vgpumgr import domainxml
 from vgpumgr.model.domain import DomainFacts, GuestFacts, KeptBeside, MoveProgress
-from vgpumgr.model.errors import Conflict, HostRefused, VgpumgrError
+from vgpumgr.model.errors import Conflict, HostRefused, InUse, VgpumgrError
 from vgpumgr.model.guest import GuestAnswer
-from vgpumgr.sim.libvirt import domain_needs, tpm_files
+from vgpumgr.sim.libvirt import domain_needs, network_filters, tpm_files
 from vgpumgr.sim.libvirt.admission import DiskLocks
 from vgpumgr.sim.libvirt.domain_needs import Disk, Needs, read_needs, validated, with_files
 from vgpumgr.sim.libvirt.known_domains import DOMAIN, Domain, KnownDomains
@@ -213,6 +213,17 @@ class SimDomains(KnownDomains):
             why = f"invalid argument: could not find image '{below}' in chain for '{path or disk}'"
             raise HostRefused(doing, why=why)
         self._storage.lay_over(path, below)
+
+    def define_filter(self, name: str, xml: str) -> None:
+        """Know a network filter; refused by libvirt's schema, and for what it refers to."""
+        network_filters.define(self._kernel, name, xml)
+
+    def drop_filter(self, name: str) -> None:
+        """Forget one; libvirt refuses that while a running domain uses it."""
+        if any(name in each.filters for each in self.running()):
+            doing = f"cannot forget network filter {name}"
+            raise InUse(doing, why="Requested operation is not valid: nwfilter is in use")
+        network_filters.drop(self._kernel, name)
 
     def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
         """Make a running domain's disk larger, or refuse as QEMU would."""

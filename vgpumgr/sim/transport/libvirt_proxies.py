@@ -228,6 +228,14 @@ class ProxyDomains:
         """Let a frozen guest write again."""
         self._do("thaw", name=name)
 
+    def define_filter(self, name: str, xml: str) -> None:
+        """Have libvirt know a network filter."""
+        self._do("define_filter", name=name, xml=xml)
+
+    def drop_filter(self, name: str) -> None:
+        """Forget a network filter."""
+        self._do("drop_filter", name=name)
+
     def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
         """Make a running domain's disk larger."""
         self._do("grow_disk", name=name, disk=disk, capacity_bytes=capacity_bytes)

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.poolsim import PoolSim, spec
+from tests.simworld import SimWorld, host
+from tests.simworld import vm as sim_vm
 from tests.world import World, vm
 from vgpumgr.engine.capacity.profile_capacity import ProfileRoom, SeatsLeft
 from vgpumgr.engine.desktops.desktop_state import FreeCapacity
@@ -13,6 +16,7 @@ from vgpumgr.engine.inventory.ledger_view import read_view
 from vgpumgr.model.errors import NoSeatLeft
 from vgpumgr.model.licence import Edition, Licence
 from vgpumgr.model.vm import Terms
+from vgpumgr.model.vm_devices import DiskSpec
 
 
 def seats(world: World, count: int, edition: Edition = Edition.VWS) -> None:
@@ -74,4 +78,36 @@ def test_capacity_is_bounded_by_the_seats_and_says_what_is_not_declared(tmp_path
     assert left.of(room("T4-4C")) == {"edition": "nvaie", "seats_left": None}
     assert left.of(room("passthrough")) == {"edition": "", "seats_left": None}
     assert list(left.notes()) == ["licence seats are not declared, and so not limited, of: nvaie"]
+    world.close()
+
+
+def test_a_desktop_is_recreated_for_the_next_user_with_the_seat_that_it_had(tmp_path: Path) -> None:
+    """Seats for exactly the desktops that there are; the pool would have more, and says why not."""
+    sim = PoolSim(tmp_path, spec(least=2, spare=2, most=4), "h1")
+    sim.ledger.set_licence(Licence(edition=Edition.VWS, seats=2))
+    for _ in range(3):
+        warned = sim.turn(30).warnings
+    assert sim.states() == {"cad-01": "ready", "cad-02": "ready"}
+    given = sim.assign("ada").desktop
+    warned = sim.turn(30).warnings
+    assert [each.code for each in warned["cad"]] == ["no-room"]
+    assert "licence seats" in warned["cad"][0].text
+    sim.engine.release_desktop("cad", "ada")
+    for _ in range(4):
+        sim.turn(30)
+    assert sim.states() == {"cad-01": "ready", "cad-02": "ready"}
+    assert not sim.rows()[given].desktop.stained
+    sim.world.close()
+
+
+def test_a_vm_that_is_moved_takes_one_seat(tmp_path: Path) -> None:
+    world = SimWorld(tmp_path, host("T4", name="h1"), host("T4", name="h2"))
+    world.engine.refresh()
+    world.ledger.set_licence(Licence(edition=Edition.VWS, seats=1))
+    world.apply(sim_vm("a", "T4-4Q", disks=(DiskSpec(size_bytes=1 << 20),)))
+    [before] = world.ledger.vms()
+    target = "h2" if before.host == "h1" else "h1"
+    world.engine.stop_vms(["a"], force=True, timeout_s=1.0)
+    world.engine.migrate("a", target, cold=True)
+    assert world.ledger.vm("a").host == target
     world.close()

@@ -15,7 +15,8 @@ from vgpumgr.engine.drift.drift_survey import survey
 from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.model.apply_plan import Plan
 from vgpumgr.model.domain import DomainState
-from vgpumgr.model.errors import Conflict, NoPlacement, QuotaExceeded, VgpumgrError
+from vgpumgr.model.errors import Conflict, NoPlacement, NoSeatLeft, QuotaExceeded, VgpumgrError
+from vgpumgr.model.licence import Edition, Licence
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.vm import VmRecord, VmSpec, VmState
 from vgpumgr.model.vm_devices import DiskSpec
@@ -144,6 +145,14 @@ def test_a_quota_counts_what_it_gets_instead_of_what_it_has(world: SimWorld) -> 
     with pytest.raises(QuotaExceeded):
         change(world, vm("a", "T4-4Q", "T4-4Q", disks=(DISK,)))
     assert assert_sound(world).spec == LARGE
+
+
+def test_a_licence_seat_counts_for_what_it_gets_instead_of_what_it_has(world: SimWorld) -> None:
+    world.ledger.set_licence(Licence(edition=Edition.VWS, seats=1))
+    change(world, LARGE)
+    assert assert_sound(world).spec == LARGE
+    with pytest.raises(NoSeatLeft):
+        change(world, LARGE, replace(SMALL, name="b"))
 
 
 def grown(spec: VmSpec) -> VmSpec:

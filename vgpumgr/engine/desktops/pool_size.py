@@ -309,7 +309,7 @@ def _refresh(sheet: ActionSheet) -> None:
 def _tell(sheet: ActionSheet, found: DesktopDemand, missing: int) -> None:
     pool, room = sheet.view.pool, max(0, sheet.room)
     if missing and not room:
-        text = f"needed: {missing} more; GPUs, hosts or the tenant's quota have no capacity for one"
+        text = f"needed: {missing} more; GPUs, hosts, quota or licence seats leave room for none"
         sheet.warn("no-room", text)
     elif found.beyond or missing:
         more = found.beyond + missing

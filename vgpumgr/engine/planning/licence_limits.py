@@ -18,13 +18,19 @@ from vgpumgr.model.licence import (
     shortages,
 )
 from vgpumgr.model.placement import Decision, NotPlaced, Placed, Reason
+from vgpumgr.model.vm import VmState
 
 LICENCE = "licence"
 
 
 def seats_used(view: LedgerView) -> Counter[str]:
-    """The seats by edition that VMs take."""
-    return seats_taken((each.vm_id, each.profile) for each in view.allocations)
+    """The seats by edition that VMs take, where they are; a shelved one, or one that is looked at
+    as if it were, takes none.
+    """
+    off = {vm.id for vm in view.vms if vm.state is VmState.SHELVED}
+    return seats_taken(
+        (each.vm_id, each.profile) for each in view.allocations if each.vm_id not in off
+    )
 
 
 def within_seats(view: LedgerView, decisions: Sequence[Decision]) -> list[Decision]:

@@ -23,6 +23,7 @@ VERBS = {
     "simulate": "simulate.run",
     "top": "top.show",
     "vm connect": "vm.open-console",
+    "vm explain-performance": "vm.performance",
     "vm console": "vm.open-console",
 }
 """The endpoint that does what a command's verb says, where it has another name."""
@@ -57,6 +58,8 @@ OTHERS: dict[str, Permission | None] = {
     "pool.apply": Permission.POOL_WRITE,
     "pool.find": Permission.POOL_READ,
     "pool.plan": Permission.POOL_READ,
+    "pool.remote-desktop": Permission.DESKTOP_CONNECT,
+    "vm.remote-desktop": Permission.VM_CONSOLE,
     "settings.show": Permission.STORE_ADMIN,
     "use.show": Permission.FLEET_READ,
     **dict.fromkeys(
@@ -85,6 +88,8 @@ FOR_ALL_TENANTS = frozenset(
         *("host.remove", "host.set", "host.set-migration", "host.remove-migration"),
         *("upload.begin", "upload.list", "upload.show", "upload.discard", "image.import"),
         *(
+            "power.list",
+            "power.show",
             "power.apply",
             "power.remove",
             "price.apply",
@@ -94,6 +99,8 @@ FOR_ALL_TENANTS = frozenset(
             "licence.set",
             "calendar.apply",
             "calendar.remove",
+            "notification.list",
+            "notification.show",
             "notification.apply",
             "notification.resume",
             "notification.remove",

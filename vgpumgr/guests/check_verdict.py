@@ -45,7 +45,7 @@ def _cause(check: GuestCheck, answer: GuestAnswer) -> str:
     for cause in check.causes:
         if re.search(cause.where, answer.output):
             return cause.says
-    tail = _tail(answer.output)
+    tail = "" if check.quiet else _tail(answer.output)
     return f"{check.says}: {tail}" if tail else check.says
 
 
@@ -79,7 +79,26 @@ def _cloud_init(check: GuestCheck, answer: GuestAnswer) -> CheckVerdict:
 
 
 def _words(found: Any) -> list[str]:
-    return [_printable(each) for each in found if isinstance(each, str)] if _is(found, list) else []
+    return [_fault(each) for each in found if isinstance(each, str)] if _is(found, list) else []
+
+
+_MODULE = re.compile(r"\('([\w-]{1,60})', (.*)\)", re.DOTALL)
+_COMMAND = re.compile(
+    r"Command: \[(.{1,2000}?)\](?:\\n|\n)Exit code: (\S{1,8}?)(?:\\n|\n)", re.DOTALL
+)
+_WORD = re.compile(r"'([^']*)'")
+
+
+def _fault(text: str) -> str:
+    """A fault as cloud-init writes it, ``('MODULE', ERROR)``: of a program that failed its words
+    without options, which is what names the package.
+    """
+    found = _MODULE.fullmatch(text.strip())
+    module, error = (found[1], found[2]) if found else ("", text)
+    if ran := _COMMAND.search(error):
+        words = [each for each in _WORD.findall(ran[1]) if not each.startswith("-")]
+        error = f"{' '.join(words)} ended with {ran[2]}"
+    return _printable(f"{module}: {error}" if module else error)
 
 
 def _recoverable(found: Any) -> list[str]:

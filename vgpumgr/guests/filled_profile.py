@@ -124,6 +124,7 @@ class _Filling:
             name=self.text(check.name),
             says=self.text(check.says),
             run=tuple(map(self.text, check.run)),
+            expect=fill_template(check.expect, {k: re.escape(v) for k, v in self._values.items()}),
         )
 
     def _item(self, item: Any) -> Iterator[Any]:

@@ -70,6 +70,8 @@ class GuestCheck:
     (empty: anything); otherwise ``says`` is why the guest is not ready, or the first of ``causes``
     whose words are in the output.
 
+    ``quiet``: the end of its output says nothing, and is not told with ``says``.
+
     ``reads`` names the report that the output is (``cloud-init``, ``first-boot``), which says by
     itself whether the first boot is over and what failed of it. ``when`` is a parameter without
     which there is no such check; ``systems`` are the only ones that have it (empty: all).
@@ -80,6 +82,7 @@ class GuestCheck:
     says: str
     expect: str = ""
     causes: tuple[CheckCause, ...] = ()
+    quiet: bool = False
     reads: str = ""
     when: str = ""
     systems: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.reservation.vm_volumes import SEED_BYTES, attached
 from vgpumgr.engine.steps.cloud_init_seed import EMPTIED, emptied_image, guest_facts
 from vgpumgr.engine.vms.guest_readiness import GuestLook, after
-from vgpumgr.guests.check_verdict import verdict
+from vgpumgr.guests.check_verdict import CheckVerdict, verdict
 from vgpumgr.model.domain import OFF
 from vgpumgr.model.errors import HostRefused, NotFound, VgpumgrError
 from vgpumgr.model.guest import GuestCommand, GuestPhase, GuestRecord, GuestSpec
@@ -92,6 +92,7 @@ def looked_at(host: Host, vm: VmRecord, now: float) -> GuestRecord:
 def _look(host: Host, vm: VmRecord, guest: GuestSpec) -> GuestLook:
     if vm.state is not VmState.ACTIVE or not vm.running:
         return GuestLook(runs=False)
+    told: CheckVerdict | None = None
     # No check depends on the host's driver.
     for check in guests.checks(guest, vm.spec.os, guest_facts(vm, "000")):
         command = GuestCommand(run=check.run, timeout_s=check.timeout_s)
@@ -105,9 +106,17 @@ def _look(host: Host, vm: VmRecord, guest: GuestSpec) -> GuestLook:
             facts = host.domains.look(vm.name)
             return GuestLook(runs=facts is not None and facts.state not in OFF, mute=True)
         said = verdict(check, answer)
-        if not said.well:
-            return GuestLook(failed=said)
-    return GuestLook()
+        if said.well:
+            continue
+        if told is None and said.final:
+            told = said  # a check of what is missing may say more
+            continue
+        return GuestLook(failed=said if told is None else _both(told, said))
+    return GuestLook(failed=told)
+
+
+def _both(first: CheckVerdict, other: CheckVerdict) -> CheckVerdict:
+    return replace(first, why=f"{first.why}; {other.why}")
 
 
 def empty_seed(host: Host, vm: VmRecord) -> bool:

@@ -49,6 +49,7 @@ MENU = (
     MenuEntry("Capacity", "/capacity", "capacity.list"),
     MenuEntry("Use", "/use", "use.show"),
     MenuEntry("Layouts", "/layouts", "layout.show"),
+    MenuEntry("Power", "/power", "power.list"),
     MenuEntry("Images", "/images", "image.list"),
     MenuEntry("Backups", "/backups", "backup.list"),
     MenuEntry("Take over", "/takeover", "takeover.plan"),

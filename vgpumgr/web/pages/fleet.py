@@ -1,4 +1,4 @@
-"""Pages of the fleet as a whole: capacity, layouts, drift, images."""
+"""Pages of the fleet as a whole: capacity, layouts, power, drift, images."""
 
 from __future__ import annotations
 
@@ -38,6 +38,21 @@ _LAYOUTS = Listing(
         Column("Scheduler", "scheduler"),
         Column("Declared", "layout", "pairs"),
     )
+)
+_POWER = Listing(
+    (
+        Column("Budget", "name"),
+        Column("Under", "parent"),
+        Column("W", "watts", "number"),
+        Column("Planned, W", "planned_watts", "number"),
+        Column("Left, W", "left_watts", "number"),
+        Column("Measured, W", "measured_watts", "number"),
+        Column("Hosts", "hosts", "list"),
+        Column("GPUs in use", "gpus_in_use", "number"),
+        Column("GPUs held", "held", "number"),
+        Column("Meter", "meter"),
+    ),
+    hint="budget, parent",
 )
 _IMAGES = Listing(
     (
@@ -155,6 +170,7 @@ PAGES = (
         others=(PageRead("fragmentation", "capacity.fragmentation", needed=False),),
     ),
     list_page("/layouts", "Layouts", "layout.show", _LAYOUTS, template="layouts.html"),
+    list_page("/power", "Power", "power.list", _POWER),
     Page(
         path="/layouts/export",
         title="Layouts as they are",

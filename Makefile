@@ -6,7 +6,7 @@ DEMO := .demo
 HOST := lab1
 SELECT := lab and not faults
 
-.PHONY: help setup demo demo-down monitoring-demo quick test test-thorough lint types layers house check bench bench-placement bench-placement-full bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed release-check golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hostile api-test web-test hw-test clean
+.PHONY: help setup demo demo-down monitoring-demo quick test test-thorough lint types layers house check bench bench-failure bench-placement bench-placement-full bench-power bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed release-check golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hostile api-test web-test hw-test clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -58,6 +58,12 @@ bench: setup ## benchmarks, JSON on stdout
 
 bench-placement: setup ## placement against its baselines and bounds on openb, 4 workloads x 5 seeds; build/placement
 	$(PY) -m benchmarks.placement.suite --out build/placement $(ARGS)
+
+bench-power: setup ## GPUs per kW of a rack: plan alone, no capping, the controller; ten minutes; ARGS="--hours 4"
+	$(PY) -m benchmarks.power --json benchmarks/power/results/replay.json $(ARGS)
+
+bench-failure: setup ## alarms of GPU failures on a time split; ARGS="--data DIR" for a trace, else a stand-in
+	$(PY) -m benchmarks.failure $(ARGS)
 
 bench-placement-full: setup ## the same over 12 workloads x 10 seeds; benchmarks/placement/results
 	$(PY) -m benchmarks.placement.suite --full --out benchmarks/placement/results $(ARGS)

@@ -109,6 +109,25 @@ def test_a_real_libvirt_starts_it_with_secure_boot_and_a_tpm():
 
 @pytest.mark.libvirtd
 @pytest.mark.root
+@pytest.mark.thorough
+def test_a_real_libvirt_starts_the_machine_of_windows_11():
+    plan, versions = case("windows-11")
+    plan = replace(
+        plan,
+        accelerator="tcg",
+        memory_mib=512,
+        disks=(),
+        nics=(),
+        hostdevs=(),
+        optional_devices=("agent", "tpm"),
+    )
+    asked = domainxml.render(plan, versions)
+    [kept] = define([asked], "--start")
+    assert domainxml.differences(asked, kept) == ()
+
+
+@pytest.mark.libvirtd
+@pytest.mark.root
 @pytest.mark.parametrize("strict", [True, False])
 def test_a_real_libvirt_starts_it_with_guest_cells_and_memory_bound_to_a_node(strict):
     plan, versions = case("tcg")

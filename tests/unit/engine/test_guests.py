@@ -93,6 +93,22 @@ def test_no_secret_is_in_the_ledger_or_its_trail(world, tmp_path):
         assert WORD.encode() not in file.read_bytes(), file
 
 
+def test_a_secret_is_in_use_until_the_seed_is_emptied(world):
+    made(world)
+    used = {(each.name, each.user) for each in world.ledger.secret_references()}
+    assert used == {("ada-desktop", "vm desk"), ("lic", "vm desk")}
+    look(world)
+    assert world.ledger.secret_references() == ()
+
+
+def test_a_fault_of_cloud_init_and_the_check_that_says_more_are_told_together(world):
+    made(world)
+    script(world, "fails", "cloud-init", "('scripts-user', RuntimeError)")
+    script(world, "fails", "docker", "Cannot connect to the Docker daemon")
+    why = "cloud-init failed: scripts-user: RuntimeError; Docker's daemon does not run"
+    assert look(world) == (GuestPhase.FAILED, why)
+
+
 def test_the_end_of_cloud_init_is_not_success(world):
     made(world)
     script(world, "fails", "docker", "Cannot connect to the Docker daemon at unix:///…")

@@ -98,6 +98,7 @@ def filled(cli: Cli) -> None:
         ledger.update_host(replace(each, labels={"rack": "r1"}))
     ledger.close()
     cli.ok("layout", "apply", "-f", cli.documents(CUT), "-y")
+    cli.ok("licence", "set", "vws", "--seats", "100")
     cli.ok("apply", "-f", cli.documents(*VMS))
     cli.ok("apply", "-f", cli.documents(pool(spare=1, max=2)))
 

@@ -8,7 +8,7 @@ spares, and once first come, first served: a desktop is made when it is asked fo
 
 What is real: the processes, HTTP, the ledger, the simulator's own. What is not: a simulated guest
 is up at once, so the minutes in which Windows boots are missing from the second arm, and from the
-time in which a desktop is replaced; nobody opens the websocket that the ticket is for.
+time in which a desktop is replaced; no viewer opens the websocket that the ticket is for.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def morning(asked: argparse.Namespace, *, spares: bool) -> dict[str, Any]:
 
 
 LOGINS = 16
-"""A login may have 16 consoles open at a time, and nobody opens these: they end after 30 s."""
+"""A login may have 16 consoles open at a time, and no viewer opens these: they end after 30 s."""
 
 
 def _logins(fleet: Fleet, asked: argparse.Namespace, chance: random.Random) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class PortRule:
 
 @dataclass(frozen=True, slots=True)
 class PortFilter:
-    """What reaches a guest, beside the answers to what it asked for itself. ``clean``: it cannot
+    """What reaches a guest, in addition to the answers to what it asked for itself. ``clean``: it cannot
     send as another machine.
     """
 

@@ -109,7 +109,7 @@ NAMED, RULES = "[name]", "[rules]"
 
 
 class PortFilterModel(Strict):
-    """What reaches a guest over a NIC, beside the answers to what it asks for itself."""
+    """What reaches a guest over a NIC, in addition to the answers to what it asks for itself."""
 
     clean_traffic: bool = True
     allow: list[str] = Field(default_factory=list, max_length=MOST_RULES)

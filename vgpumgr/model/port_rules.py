@@ -58,8 +58,8 @@ class PortRule:
 
 @dataclass(frozen=True, slots=True)
 class PortFilter:
-    """What reaches a guest, in addition to the answers to what it asked for itself. ``clean``: it cannot
-    send as another machine.
+    """What reaches a guest, in addition to the answers to what it asked for itself. ``clean``: it
+    cannot send as another machine.
     """
 
     clean: bool

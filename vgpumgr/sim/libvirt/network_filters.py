@@ -1,4 +1,4 @@
-"""Network filters that libvirt of a simulated host was given, next to the ones that it came with."""
+"""Network filters that libvirt of a simulated host was given, next to the ones it came with."""
 
 from __future__ import annotations
 

@@ -273,7 +273,7 @@ class Engine(EngineContext):
         """Back up a VM: see :func:`vm_backups.create`. Conflict for a desktop, which its pool makes
         from an image.
         """
-        protected_desktops.refuse_desktops(self, [name])
+        protected_desktops.refuse_backup(self, name)
         return vm_backups.create(self, name, target, freeze=freeze)
 
     # pools, bookings, images

@@ -301,5 +301,5 @@ def _elsewhere(side: ComparedHost, domain: DomainFacts, vm: VmRecord) -> Drift:
         wanted=vm.host,
         found=side.host,
         next=f"make sure that it does not run twice, then on {side.host}: "
-        f"virsh undefine --keep-nvram {domain.name}",
+        f"virsh undefine --keep-nvram --keep-tpm {domain.name}",
     )

@@ -186,9 +186,7 @@ def compared_hosts(
 
 def defined_anew(host: str, vm: str) -> str:
     """How a definition is made as the ledger has it."""
-    return (
-        f"vgpumgr vm stop {vm}; on {host}: virsh undefine --keep-nvram {vm}; vgpumgr vm start {vm}"
-    )
+    return f"vgpumgr vm stop {vm}; on {host}: virsh undefine --keep-nvram --keep-tpm {vm}; vgpumgr vm start {vm}"
 
 
 def removal_commands(host: str, allocation: Allocation) -> str:

@@ -36,6 +36,18 @@ def refuse_desktops(context: EngineContext, names: Collection[str]) -> None:
         )
 
 
+def refuse_backup(context: EngineContext, name: str) -> None:
+    """Conflict for a VM that is a desktop of a pool: what comes back of it would be no desktop."""
+    for row in context.ledger.desktops([name]):
+        pool = next(each.name for each in context.ledger.pools() if each.id == row.pool)
+        raise Conflict(
+            f"{name} is a desktop of pool {pool}, and is not backed up",
+            why="its pool makes it from an image again; what users keep lies in their profiles "
+            "and on file servers",
+            next=f"vgpumgr pool show {pool}; a dedicated machine is a VM of its own",
+        )
+
+
 def refuse_names(context: EngineContext, names: Collection[str]) -> None:
     """Conflict for a VM that is a desktop, or is called as a pool calls its desktops."""
     pools = context.ledger.pools()

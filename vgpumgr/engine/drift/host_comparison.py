@@ -186,7 +186,8 @@ def compared_hosts(
 
 def defined_anew(host: str, vm: str) -> str:
     """How a definition is made as the ledger has it."""
-    return f"vgpumgr vm stop {vm}; on {host}: virsh undefine --keep-nvram --keep-tpm {vm}; vgpumgr vm start {vm}"
+    forget = f"virsh undefine --keep-nvram --keep-tpm {vm}"
+    return f"vgpumgr vm stop {vm}; on {host}: {forget}; vgpumgr vm start {vm}"
 
 
 def removal_commands(host: str, allocation: Allocation) -> str:

@@ -12,7 +12,7 @@ from vgpumgr.model.desktop import DesktopRecord, DesktopState, PoolRecord
 from vgpumgr.model.guest import GuestPhase
 from vgpumgr.model.host_sample import HostSample
 from vgpumgr.model.licence import Edition, Licence
-from vgpumgr.model.power import PowerBudget
+from vgpumgr.model.power import MeterReading, PowerBudget
 from vgpumgr.model.vm import VmRecord
 from vgpumgr.telemetry.exposition import Exposition
 from vgpumgr.telemetry.fleet_frame import RACK, GpuFrame, HostFrame
@@ -157,3 +157,18 @@ def add_licences(out: Exposition, licences: Iterable[Licence], used: Mapping[str
 def fraction_of(gpu: GpuFrame, held: Allocation) -> float:
     """The share of a GPU that an allocation takes."""
     return min(1.0, len(held.slots) / max(1, gpu.record.units))
+
+
+def add_meters(
+    out: Exposition, budgets: Iterable[PowerBudget], meters: Iterable[MeterReading]
+) -> None:
+    """Of a meter that was read; its rack is the label of its budget, else the budget's name."""
+    racks = {each.name: each.host_labels.get(RACK, each.name) for each in budgets}
+    for meter in sorted(meters, key=lambda each: each.budget):
+        rack = racks.get(meter.budget, meter.budget)
+        for sensor, celsius in sorted(meter.coolant_c.items()):
+            labels = label_text({"rack": rack, "sensor": sensor})
+            out.add("vgpumgr_coolant_celsius", labels, celsius)
+        for sensor, watts in sorted(meter.outlets.items()):
+            labels = label_text({"rack": rack, "sensor": sensor})
+            out.add("vgpumgr_pdu_outlet_watts", labels, watts)

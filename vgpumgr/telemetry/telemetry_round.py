@@ -20,7 +20,7 @@ from vgpumgr.model.load_scale import VmLoad
 from vgpumgr.model.pool import PoolSpec
 from vgpumgr.model.ports import HostExecutor
 from vgpumgr.model.power import MeterReading, PowerBudget
-from vgpumgr.telemetry import ledger_gauges, meter_gauges
+from vgpumgr.telemetry import ledger_gauges
 from vgpumgr.telemetry.current_figures import CurrentGpu, current_gpus
 from vgpumgr.telemetry.exposition import Exposition
 from vgpumgr.telemetry.figure_sampler import FigureSampler
@@ -169,7 +169,7 @@ class TelemetryRound:
         if known.loads:
             sample = replace(sample, loads=vm_loads(known.hosts, sample))
         meters = self._meters(known.budgets)
-        meter_gauges.add_meters(out, known.budgets, meters)
+        ledger_gauges.add_meters(out, known.budgets, meters)
         sample = replace(sample, meters=meters)
         out.add("vgpumgr_telemetry_sampled_timestamp_seconds", "", round(now, 3))
         took_s = round(time.monotonic() - began, 4)

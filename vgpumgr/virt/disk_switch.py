@@ -1,5 +1,5 @@
 """The files below a running domain's disks (``model.ports.Domains``): others from one moment on, or
-fewer.
+fewer; and larger disks.
 
 The first is what libvirt calls an external, disk-only snapshot: QEMU opens the new files over the
 old ones and changes over all disks in one transaction. The files are made before, and libvirt keeps
@@ -80,3 +80,19 @@ def cancel_pull(domain: Any, disk: str) -> None:
     """End one that is under way: the disk reads as before."""
     if pull_progress(domain, disk) is not None:
         domain.blockJobAbort(disk, 0)
+
+
+def grow_disk(domain: Any, disk: str, capacity_bytes: int) -> None:
+    """Make it as large as that. HostRefused where it is larger already, or the domain is off."""
+    doing = f"grow disk {disk} of domain {domain.name()}"
+    if not domain.isActive():
+        raise HostRefused(f"cannot {doing}", why="it is off")
+    now = disk_size(domain, disk)
+    if now > capacity_bytes:
+        raise HostRefused(f"cannot {doing}", why=f"it has {now} bytes, and would be cut")
+    domain.blockResize(disk, capacity_bytes, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
+
+
+def disk_size(domain: Any, disk: str) -> int:
+    """How many bytes its guest sees."""
+    return int(domain.blockInfo(disk, 0)[0])

@@ -27,7 +27,7 @@ from vgpumgr.model.domain import (
 )
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.guest import GuestAnswer
-from vgpumgr.virt import disk_backup, disk_growth, disk_switch, guest_programs, live_migration
+from vgpumgr.virt import disk_backup, disk_switch, guest_programs, live_migration
 from vgpumgr.virt.domain_lookup import facts, find, require, state, undefine
 from vgpumgr.virt.libvirt_errors import broken, calling, is_absent, is_unsupported
 
@@ -327,12 +327,12 @@ class LibvirtDomains:
     def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
         """Make a running domain's disk larger: see ``disk_growth``."""
         with self._acting("grow a disk of", name) as domain:
-            disk_growth.grow(domain, disk, capacity_bytes)
+            disk_switch.grow_disk(domain, disk, capacity_bytes)
 
     def disk_bytes(self, name: str, disk: str) -> int:
         """How many bytes its guest sees of it."""
         with calling(self._connection, f"look at disk {disk} of domain {name}"):
-            return disk_growth.size(require(self._connection, name), disk)
+            return disk_switch.disk_size(require(self._connection, name), disk)
 
     def begin_backup(
         self,

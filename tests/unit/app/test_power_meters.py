@@ -11,7 +11,7 @@ from vgpumgr.model.errors import NotFound
 from vgpumgr.model.power import MeterReading, PowerBudget, PowerMeter
 from vgpumgr.model.secret import SecretValue
 from vgpumgr.telemetry.exposition import Exposition
-from vgpumgr.telemetry.meter_gauges import add_meters
+from vgpumgr.telemetry.ledger_gauges import add_meters
 
 
 def secret(_: str, name: str) -> SecretValue:

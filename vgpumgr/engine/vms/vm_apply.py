@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from vgpumgr import guests
 from vgpumgr.engine.capacity.refusal_explanation import refusal_explanations
 from vgpumgr.engine.desktops.booked_capacity import OpenBookings, place_beside_bookings
 from vgpumgr.engine.inventory.fleet_without import view_without
@@ -40,11 +41,10 @@ from vgpumgr.engine.planning.vm_plan import (
 from vgpumgr.engine.reservation import vm_reservations
 from vgpumgr.engine.reservation.rolling_tasks import rolling_tasks
 from vgpumgr.engine.reservation.vm_reservations import require_partitioned, require_whole
-from vgpumgr.engine.vms.guest_secrets import require_secrets
 from vgpumgr.engine.vms.vm_pruning import NOTHING_PRUNED, Pruning, prune, refuse_users_of
 from vgpumgr.model.apply_plan import ActionKind, Plan
 from vgpumgr.model.desktop import DesktopRecord
-from vgpumgr.model.errors import Interrupted
+from vgpumgr.model.errors import Interrupted, NotFound
 from vgpumgr.model.host import HostFacts, HostRecord
 from vgpumgr.model.layout import GpuLayout
 from vgpumgr.model.operation import (
@@ -59,6 +59,28 @@ from vgpumgr.model.operation import (
 )
 from vgpumgr.model.rolling import NOT_ROLLING, RollingVms
 from vgpumgr.model.vm import VmRecord, VmSpec
+
+
+def require_secrets(context: EngineContext, planned: Plan) -> None:
+    """NotFound, or NotPermitted, where a VM that is to be made takes a secret that is not here."""
+    asked: set[tuple[str, str]] = set()
+    for action in planned.actions:
+        if action.kind is ActionKind.CREATE and action.placed is not None:
+            asked |= {(action.vm.tenant, name) for name in secrets_of(action.vm)}
+    for tenant, name in sorted(asked):
+        try:
+            context.secrets.read(tenant, name)
+        except NotFound as error:
+            raise NotFound(
+                f"no secret {name} of tenant {tenant}, which a new guest takes",
+                next=f"vgpumgr secret set {name} --tenant {tenant}",
+            ) from error
+
+
+def secrets_of(spec: VmSpec) -> tuple[str, ...]:
+    """The names of the secrets of its tenant that a VM's first boot takes."""
+    return guests.secrets_of(spec.guest, spec.os) if spec.guest is not None else ()
+
 
 # A start or stop that was cut off is not resumed: planning sees what runs.
 _RESUMED = frozenset(

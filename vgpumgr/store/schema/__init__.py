@@ -8,9 +8,18 @@ as long as they are held.
 
 from vgpumgr.store.schema.access_tables import api_token, login_session, role_binding, secret
 from vgpumgr.store.schema.columns import metadata
-from vgpumgr.store.schema.host_tables import gpu, host, image, image_copy, layout, meta, refusal
+from vgpumgr.store.schema.host_tables import (
+    gpu,
+    host,
+    image,
+    image_copy,
+    layout,
+    meta,
+    power_budget,
+    power_cap,
+    refusal,
+)
 from vgpumgr.store.schema.operation_tables import api_request, audit, operation, step, task
-from vgpumgr.store.schema.power_tables import power_budget, power_cap
 from vgpumgr.store.schema.trail_tables import calendar, checkpoint, notification, seal, webhook
 from vgpumgr.store.schema.vm_tables import (
     MEMORY,

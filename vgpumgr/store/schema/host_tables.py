@@ -138,3 +138,21 @@ index_of_open(
     image_copy.c.pool,
     end=image_copy.c.gone_at,
 )
+
+
+power_budget = Table(
+    "power_budget",
+    metadata,
+    Column("name", Text, primary_key=True),
+    text("spec"),
+    time("set_at"),
+)
+
+power_cap = Table(
+    "power_cap",
+    metadata,
+    Column("gpu", Text, primary_key=True),
+    text("host"),
+    text("held"),
+    time("since"),
+)

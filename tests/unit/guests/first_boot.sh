@@ -71,7 +71,7 @@ boot() { # NAME
   fi
   for stage in "init --local" init "modules --mode=config" "modules --mode=final"; do
     # shellcheck disable=SC2086 - the stage is words
-    "${within[@]}" timeout 120 cloud-init $stage >>"$folder/$1.log" 2>&1 || true
+    "${within[@]}" timeout 600 cloud-init $stage >>"$folder/$1.log" 2>&1 || true
   done
   "${within[@]}" python3 /usr/local/bin/run-checks <"$seed/checks.json" >"$folder/$1.checks"
 }

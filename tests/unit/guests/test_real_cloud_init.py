@@ -15,7 +15,7 @@ from vgpumgr import guests
 from vgpumgr.guests.check_verdict import verdict
 from vgpumgr.model.guest import ChosenProfile, GuestAnswer, GuestSpec
 
-pytestmark = [pytest.mark.thorough, pytest.mark.root]
+pytestmark = [pytest.mark.release, pytest.mark.root, pytest.mark.timeout(1800)]
 
 FACTS = {"name": "a", "host": "h1", "tenant": "t", "driver_branch": "550", "last_gpu": "0"}
 MIRROR = {"name": "mirror", "uri": "http://127.0.0.1:9/debian", "suite": "./"}
@@ -79,7 +79,7 @@ def booted(folder: Path) -> dict[str, str]:
             (seed / befalls).touch()
     script = Path(__file__).parent / "first_boot.sh"
     argv = ["unshare", "--mount", "--uts", "--pid", "--fork", "bash", script, folder]
-    ran = subprocess.run(argv, capture_output=True, text=True, timeout=500, check=False)
+    ran = subprocess.run(argv, capture_output=True, text=True, timeout=1500, check=False)
     assert ran.returncode == 0, ran.stderr[-2000:]
     return {name: _said(folder, name) for name in GUESTS}
 

@@ -17,7 +17,10 @@ from vgpumgr.model.api_request import RequestKey, working_for
 from vgpumgr.model.defrag import LogoffMove
 from vgpumgr.model.desktop import Booking, DesktopRequest, DesktopRequestRecord
 from vgpumgr.model.flavour import Flavour
+from vgpumgr.model.holiday_calendar import HolidayCalendar
 from vgpumgr.model.image import CopyState
+from vgpumgr.model.licence import Edition, Licence
+from vgpumgr.model.notification import NotificationRule
 from vgpumgr.model.operation import PlaceRefused
 from vgpumgr.model.power import PowerBudget, PowerCap
 from vgpumgr.model.quota import Quota
@@ -93,6 +96,9 @@ def every_table(path: Path) -> None:
     ledger.set_price_book(PriceBook(begins_at=1.0, currency="EUR", gpu_hour={"A40": "2.40"}))
     ledger.set_power_budgets([PowerBudget(name="rack", watts=9000, hosts=("h1",))])
     ledger.set_power_cap(PowerCap(gpu="g-1", host="h1", limit_w=200, why="rack", since=1.0))
+    ledger.set_calendar(HolidayCalendar(name="at", days={"2026-12-25": "Christmas"}))
+    ledger.set_licence(Licence(edition=Edition.VWS, seats=10))
+    ledger.set_notification(NotificationRule(name="mail", to=("ops@example.org",)))
     ledger.add_webhook(HOOK)
     ledger.webhook_delivered(HOOK.id, 1, 5.0)
     ledger.webhook_failed(HOOK.id, "no", 6.0)

@@ -31,7 +31,10 @@ PLAIN = {
     "host": "name address supply last_error",
     "image": "id name version format sha256 source",
     "image_copy": "id image host pool",
+    "calendar": "name",
     "layout": "gpu host layout operation",
+    "licence": "edition",
+    "notification": "name why",
     "flavour": "name set_by",
     "login_session": "id secret_hash user_name address why",
     "logoff_move": "id vm_id vm user_name host why outcome",
@@ -62,6 +65,7 @@ KEYS = {"id", "seq", "number", "slot", "leaf", "size"}
 TEXTS = ('{"a', "{}", '["\\ud800", 7, {"b": []}]')
 # Objects of which every member has a default.
 MAY_BE_EMPTY = {
+    ("calendar", "days"),
     ("flavour", "spec"),
     ("allocation", "extra"),
     ("api_request", "answer"),

@@ -110,6 +110,7 @@ def _fleet(where: SimHost, spec: VmSpec, layout: GpuLayout | None = None) -> Fle
             world.apply(spec)
             facts = world.engine.refresh().facts["h1"]
             view = world.engine.view()
+            view = replace(view, caps=tuple(view.caps))  # the ledger goes with the world
             reached = world.hosts.open(world.ledger.host("h1"))
             return Fleet(view, {"h1": look(reached, facts, view.vms)})
         finally:

@@ -234,7 +234,7 @@ def test_a_probe_survives_a_defect_of_ours() -> None:
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_a_source_is_python_3_9_of_the_standard_library_and_small(source: Path) -> None:
     text = source.read_text()
-    assert len(text.splitlines()) <= 220
+    assert len(text.splitlines()) <= 300
     for node in ast.walk(ast.parse(text, feature_version=(3, 9))):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):

@@ -76,7 +76,7 @@ class Bench:
                 self.root.wait(PLUGIN_ENDS_S)
             case ["vgpumgr", "layout", "apply"]:
                 engine.layout_apply(None)[1].raise_for_failure()
-            case ["virsh", "undefine", "--keep-nvram", name]:
+            case ["virsh", "undefine", "--keep-nvram", "--keep-tpm", name]:
                 self.host.domains.undefine(name)
             case ["virsh", "autostart", "--disable", name]:
                 self.host.domains.set_autostart(name, on=False)

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from vgpumgr.model.actor import carried
 from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.power import MeterReading, PowerBudget, PowerMeter
 from vgpumgr.model.role_binding import EVERY_TENANT
@@ -44,7 +45,7 @@ class PowerMeters:
                 return
             self._running.add(name)
         threading.Thread(
-            target=self._read, args=(name, meter), name=f"meter {name}", daemon=True
+            target=carried(self._read), args=(name, meter), name=f"meter {name}", daemon=True
         ).start()
 
     def _read(self, name: str, meter: PowerMeter) -> None:

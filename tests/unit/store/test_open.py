@@ -176,7 +176,7 @@ def test_a_full_disk_says_so_and_the_ledger_stays_readable(tmp_path: Path) -> No
         pytest.skip("mounting needs root")
     mount = tmp_path / "small"
     mount.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", mount], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", mount], check=True)
     try:
         ledger = open_ledger(mount / "l")
         ledger.add_host(HostRecord(name="h1", address="root@h1"))
@@ -186,6 +186,20 @@ def test_a_full_disk_says_so_and_the_ledger_stays_readable(tmp_path: Path) -> No
         ledger.close()
     finally:
         subprocess.run(["umount", mount], check=True)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("kib", [300, 600, 900, 1024])
+def test_no_half_ledger_is_made_where_there_is_no_room_for_one(tmp_path: Path, kib: int) -> None:
+    mount = tmp_path / "small"
+    mount.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "none", mount], check=True)
+    try:
+        with pytest.raises(LedgerError, match=r"disk is full|disk refused|cannot be created"):
+            open_ledger(mount / "l").close()
+        assert list(mount.iterdir()) == []
+    finally:
+        subprocess.run(["umount", "--lazy", mount], check=True)
 
 
 UNPRIVILEGED = """

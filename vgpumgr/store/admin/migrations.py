@@ -366,12 +366,20 @@ def migrate(database: Database, path: Path | None) -> Migration:
     return Migration(before=before, after=SCHEMA_VERSION, backup=backup)
 
 
+def empty_log(path: Path, where: str) -> None:
+    """Have all that was written in the file itself; LedgerError where the disk has no room for it.
+    Closing the file does the same, and is silent where it fails.
+    """
+    with database_errors(where), _plain(path) as file:
+        file.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
 def wipe(path: Path) -> None:
     """Write the file anew without what was deleted from it, and empty its log."""
     try:
         with database_errors(str(path)), _plain(path) as file:
             file.exec_driver_sql("VACUUM")
-            file.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        empty_log(path, str(path))
     except LedgerError as error:
         raise LedgerError(
             f"the ledger {path} is in today's schema, but its file was not rewritten: "

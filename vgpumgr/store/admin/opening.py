@@ -16,7 +16,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from vgpumgr.model.errors import LedgerError
-from vgpumgr.store.admin.migrations import Migration, migrate, wipe
+from vgpumgr.store.admin.migrations import Migration, empty_log, migrate, wipe
 from vgpumgr.store.database.connections import Database, file_database, memory_database, retried
 from vgpumgr.store.database.faults import Unwritable
 from vgpumgr.store.database.ledger_file import publish, require_one_name
@@ -224,6 +224,7 @@ def _make_file(path: Path, patience_s: float) -> None:
             made = Path(folder) / path.name
             made.touch(mode=0o600)
             _fill(made, patience_s)
+            empty_log(made, str(path))
             publish(made, path)  # or another process was faster; its ledger is as good
     except OSError as error:
         raise LedgerError(
@@ -235,9 +236,11 @@ def _make_file(path: Path, patience_s: float) -> None:
 
 def _fill(path: Path, patience_s: float) -> None:
     database = file_database(str(path), patience_s)
-    with database.write() as connection:
-        create_tables(connection, new_fleet())
-    database.close()
+    try:
+        with database.write() as connection:
+            create_tables(connection, new_fleet())
+    finally:
+        database.close()
 
 
 def _migrate_older(database: Database, path: Path, migrated: Migrated) -> None:

@@ -72,7 +72,7 @@ def test_a_host_that_does_not_answer_keeps_no_other_guest_waiting(watched):
     assert watched.phase("desk-1") == ""
     inject(watched.world.sim.host("h1"), ["clear"])
     assert watched.turn() == []
-    assert watched.turn(5) == [(EventKind.GUEST_READY, "desk-1")]
+    assert watched.turn(10) == [(EventKind.GUEST_READY, "desk-1")]
 
 
 def test_what_another_controller_looks_after_is_left_to_it(watched, monkeypatch):

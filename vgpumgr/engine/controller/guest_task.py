@@ -8,14 +8,16 @@ from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, E
 from vgpumgr.engine.controller.cycle_threads import CycleThread
 from vgpumgr.engine.controller.retry_backoff import RetryBackoff
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.engine.vms import guest_checks
-from vgpumgr.engine.vms.guest_readiness import pause_s
+from vgpumgr.engine.vms import guest_checks, guest_readiness
 from vgpumgr.model.guest import GuestPhase, GuestRecord
 from vgpumgr.model.vm import VmRecord
 
 # No host is called so.
 GUEST_THREAD = "guests:"
 _HOST = "guests of {}"
+# Each look reads all VMs: one is made so often, and more seldom where no guest has checks. Guests
+# take minutes for their first boot.
+LOOK_S, LOOK_FOR_GUESTS_S = 10.0, 30.0
 
 
 class GuestTask:
@@ -28,11 +30,16 @@ class GuestTask:
         self._patience = patience
         self._emit = emit
         self._due: dict[str, float] = {}
+        self._look_at = context.clock.monotonic()
 
     def take(self, lane: CycleThread) -> bool:
         """A whole turn, unless another controller has it; has a guest changed?"""
         context = self._context
+        if context.clock.monotonic() < self._look_at:
+            return False
         due = self._due_now()
+        pause_s = LOOK_S if self._due else LOOK_FOR_GUESTS_S
+        self._look_at = context.clock.monotonic() + pause_s
         if not due or not context.ledger.claim(GUEST_THREAD):
             return False
         own = replace(context, stop=lane.stop, progress=lambda _: None, tell=lambda _: None)
@@ -64,7 +71,7 @@ class GuestTask:
 
     def _set_due(self, vm: VmRecord, record: GuestRecord | None) -> None:
         known = record or GuestRecord(vm_id=vm.id)
-        pause = pause_s(known, self._context.clock.now())
+        pause = guest_readiness.pause_s(known, self._context.clock.now())
         self._due[vm.id] = self._context.clock.monotonic() + pause
 
     def _tell(self, vm: VmRecord, record: GuestRecord) -> None:

@@ -1,6 +1,6 @@
 """Which files and functions of vgpumgr a client enters for one request, on the demo's fleet.
 
-The requests are ``apply`` of a file with one VM (an A40-8Q and a disk of 20 GiB) and ``vm start``
+The requests are ``apply`` of a file with one VM (an T4-8Q and a disk of 20 GiB) and ``vm start``
 of that VM. Each runs as the program does, in a process of its own that imports vgpumgr from the
 measured checkout, all threads included; the simulated hosts and the helper run in the fleet's
 process and are not seen. Counted are named functions (no lambdas, comprehensions, class bodies)
@@ -30,7 +30,7 @@ kind: VM
 name: one
 vcpus: 4
 memory: 8GiB
-gpus: [{profile: A40-8Q}]
+gpus: [{profile: T4-8Q}]
 disks: [{size: 20GiB}]
 """
 

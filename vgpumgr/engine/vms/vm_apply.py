@@ -252,6 +252,7 @@ def apply(
     def allowed(deleted: Collection[str] = ()) -> tuple[Plan, LedgerView]:
         planned, view = plan(context, ready, rolling, ChangesBefore(deleted))
         refuse(context, planned, view, partial=partial, restart=restart)
+        require_secrets(context, planned)
         if not with_users:
             _refuse_users(context, planned)
         return planned, view

@@ -30,7 +30,7 @@ def test_a_tenant_is_held_to_its_quota_and_told_what_to_type(cli: Cli) -> None:
     cli.ok("quota", "set", "render", "--gpu-memory", "8GiB")
     cli.ok("apply", "-f", two)
     [row] = cli.ok("quota", "list").rows
-    assert " ".join(row) == "render 8 GiB of 8 GiB 2 2 2 T4-4Q 2 of 5"
+    assert " ".join(row) == "render 8 GiB of 8 GiB 2 2 2 0 T4-4Q 2 of 5"
     grown = cli.documents(vm("r1", "T4-4Q", tenant="render") | {"vcpus": 4}, name="grown.yaml")
     cli.ok("quota", "set", "render", "--vcpus", "3")
     assert "vCPUs: 2 of 3 used, 3 asked" in cli.fails(5, "apply", "-f", grown, "--restart").err

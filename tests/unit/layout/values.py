@@ -209,6 +209,12 @@ class DriverHelper:
     def _scheduler_set(self, policy: str) -> None:
         self.driver.run(SetScheduler(policy=Scheduler(policy)))
 
+    def _power_limit_set(self, watts: int) -> None:
+        self.driver.run(SetPowerLimit(watts=watts, before=self.driver.limit))
+
+    def _clocks_lock(self, range: list[int]) -> None:
+        self.driver.run(LockClocks(range=tuple(range), before=self.driver.clocks))
+
     def _gi_create(self, profile_id: int, start: int, size: int, compute: list[int]) -> None:
         name = next(
             n
@@ -249,7 +255,13 @@ def _nvml(facts: GpuFacts) -> dict[str, Any]:
                 for each in facts.mig.instances or ()
             ],
         }
-    return {"mig": mig, "mixed_size": facts.mixed_size, "scheduler": facts.scheduler}
+    power = facts.power
+    return {
+        "mig": mig,
+        "mixed_size": facts.mixed_size,
+        "scheduler": facts.scheduler,
+        "power": power and {"limit_w": power.limit_w, "locked_clocks": [*power.locked_clocks]},
+    }
 
 
 def run(driver: Driver, changes: tuple[PartChange, ...]) -> None:

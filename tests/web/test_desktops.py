@@ -119,5 +119,5 @@ def test_a_host_is_drained_with_its_users_named(
         page.get_by_role("button", name="Drain").click()
         plan = page.get_by_role("listitem").filter(has_text=desktop)
         expect(plan).to_contain_text("ada")
-        page.get_by_role("link", name="Back").click()
+        page.get_by_role("link", name="Back", exact=True).click()
         expect(page).to_have_url(f"{site}/hosts/h1")

@@ -11,6 +11,7 @@ from vgpumgr.model.placement import Decision, NotPlaced, Placed
 from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, NumaSupply, Offer, Usage
 from vgpumgr.model.vm import Affinity, GpuRequest, NumaPolicy, PlacementPolicy, VmSpec
 from vgpumgr.placement import headroom, place
+from vgpumgr.placement.resources.host_state import FleetState
 
 BREADTH, DEPTH = PlacementPolicy.BREADTH_FIRST, PlacementPolicy.DEPTH_FIRST
 LEAST = PlacementPolicy.CAPACITY_FIRST
@@ -86,6 +87,17 @@ def test_breadth_first_goes_round_the_hosts_and_gpus() -> None:
     fleet = Fleet(hosts=(host("h1", gpu("a"), gpu("b")), host("h2", gpu("c"), gpu("d"))))
     decisions = place(fleet, copies(6, vm("T4-4Q")), BREADTH)
     assert where(decisions) == ["a", "c", "b", "d", "a", "c"]
+
+
+def test_a_gpu_that_takes_no_vms_does_not_make_its_host_look_empty() -> None:
+
+    ill = replace(gpu("x"), blocked="quarantined")
+    fleet = Fleet(
+        hosts=(host("h1", gpu("a"), gpu("b")), host("h2", ill, replace(ill, id="y"), gpu("c")))
+    )
+    state = FleetState(fleet)
+    assert [each.free_units for each in state.hosts] == [32, 16]
+    assert where(place(fleet, [vm("T4-4Q")], BREADTH)) == ["a"]
 
 
 def test_depth_first_fills_a_gpu_before_the_next() -> None:

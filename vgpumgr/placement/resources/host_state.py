@@ -153,8 +153,8 @@ class HostState:
 
     @property
     def free_units(self) -> int:
-        """Slots of all its GPUs that no vGPU takes."""
-        return sum(gpu.free_units for gpu in self.gpus)
+        """Slots that no vGPU takes of its GPUs that take VMs."""
+        return sum(gpu.free_units for gpu in self.gpus if not gpu.supply.blocked)
 
     def free_pages(self, size_kib: int) -> int:
         """Free huge pages of one size on all nodes."""

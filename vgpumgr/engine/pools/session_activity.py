@@ -14,6 +14,8 @@ NOTED_EVERY_S = 60.0
 """A session's use by its GPU is written down no more often."""
 # In one transaction.
 _AT_ONCE = 500
+# The controller changes desktops, too, and rarely.
+_ATTEMPTS = 10
 
 
 def heartbeat(context: EngineContext, desktop: str, user: str) -> None:
@@ -108,11 +110,13 @@ def _away(it: Sitting, now: float) -> Sitting:
 def _note(
     context: EngineContext, desktop: str, user: str, change: Callable[[Sitting], Sitting]
 ) -> None:
-    for row in context.ledger.desktops([desktop]):
-        there = row.desktop.session
-        if there is None or there.user != user:
-            continue
-        noted = change(there)
-        if noted != there:
-            moved = replace(row, desktop=replace(row.desktop, session=noted))
-            context.ledger.take_desktops([moved])
+    """Write it down; a desktop that was changed since it was read is read again."""
+    for _ in range(_ATTEMPTS):
+        moved = [
+            replace(row, desktop=replace(row.desktop, session=noted))
+            for row in context.ledger.desktops([desktop])
+            if (there := row.desktop.session) is not None and there.user == user
+            if (noted := change(there)) != there
+        ]
+        if not moved or context.ledger.take_desktops(moved):
+            return

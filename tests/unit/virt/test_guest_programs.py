@@ -31,6 +31,7 @@ class FakeDomain:
 
 def refusal(code: int, text: str) -> libvirt.libvirtError:
     error = libvirt.libvirtError(text)
+    error.args = (text,)  # else it has the words of the last error of this thread
     error.err = (code, 0, text, 2, "", None, None, 0, 0)
     return error
 

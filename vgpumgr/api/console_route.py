@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from anyio import to_thread
@@ -105,6 +106,9 @@ class ConsoleConnection:
     told: int = 0
     told_at: float = -USED_S
     joined: bool = False
+    over: bool = False
+    noting: threading.Lock = field(default_factory=threading.Lock)
+    """A look at its use may end after it: what is noted of the session is noted in order."""
 
     async def run(self) -> None:
         """Until one side ends; then the ticket is closed."""
@@ -190,18 +194,26 @@ class ConsoleConnection:
             now = time.monotonic()
             if self.sent > self.told and now >= self.told_at + USED_S:
                 self.told, self.told_at = self.sent, now
-                engine = self.service.app.engine
-                session_activity.heartbeat(engine, self.ticket.vm, self.ticket.user)
+                self._used()
         except VgpumgrError:
             return ""  # the ledger is away: connections go on
         return ""
 
+    def _used(self) -> None:
+        """The user is there; a look that the viewer's leaving has overtaken does not say so."""
+        with self.noting:
+            if not self.over:
+                engine = self.service.app.engine
+                session_activity.heartbeat(engine, self.ticket.vm, self.ticket.user)
+
     def _close(self, why: str, error: VgpumgrError | None) -> None:
         with suppress(VgpumgrError), acting(self.who.actor):
             self.service.app.console_tickets.close(self.ticket, why, error)
-            if self.joined:
-                engine = self.service.app.engine
-                session_activity.viewer_left(engine, self.ticket.vm, self.ticket.user)
+            with self.noting:
+                self.over = True
+                if self.joined:
+                    engine = self.service.app.engine
+                    session_activity.viewer_left(engine, self.ticket.vm, self.ticket.user)
 
 
 def _short(text: str) -> str:

@@ -9,6 +9,7 @@ import json
 import subprocess
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
@@ -16,7 +17,6 @@ from vgpumgr import guests
 from vgpumgr.guests.cloud_config import known_keys
 from vgpumgr.model.guest import ChosenProfile, GuestSpec
 
-jsonschema = pytest.importorskip("jsonschema")
 pytestmark = [pytest.mark.thorough, pytest.mark.root]
 
 SCHEMA = "usr/lib/python3/dist-packages/cloudinit/config/schemas/schema-cloud-config-v1.json"

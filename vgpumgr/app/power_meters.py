@@ -33,10 +33,10 @@ class PowerMeters:
     def newest(self, budgets: Sequence[PowerBudget]) -> tuple[MeterReading, ...]:
         """The last readings of now, one for each budget with a meter; begins the next ones."""
         wanted = {each.name: each.meter for each in budgets if each.meter is not None}
-        for name, meter in wanted.items():
-            self._begin(name, meter)
         with self._guard:
             known = [self._last[name] for name in wanted if name in self._last]
+        for name, meter in wanted.items():
+            self._begin(name, meter)
         return tuple(each for each in known if self._now() - each.at <= LONGEST_S)
 
     def _begin(self, name: str, meter: PowerMeter) -> None:

@@ -69,3 +69,12 @@ def test_a_reboot_forgets_both_and_the_restore_brings_them_back(a40: SimWorld) -
         (210, 1200),
         (),
     )
+
+
+def test_a_guest_that_had_the_gpu_whole_leaves_it_as_its_layout_declares(a40: SimWorld) -> None:
+    a40.cut(GpuLayout(power_limit=200, locked_clocks=(210, 1200)))
+    a40.apply(vm("whole", "passthrough"))
+    a40.delete("whole")
+    a40.engine.refresh(["h1"])
+    assert (power(a40).limit_w, power(a40).locked_clocks) == (200, (210, 1200))
+    assert differences(a40) == ()

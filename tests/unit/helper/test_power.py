@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.helper.host import GPU, done, refused
+from tests.unit.helper.host import CLAIM, GPU, done, refused
 from tests.unit.helper.nvidia import NvidiaHost
 
 LIMITS = (100_000, 300_000, 250_000)
@@ -101,3 +101,20 @@ def test_a_limit_that_does_not_come_back_is_named(host: NvidiaHost) -> None:
     host.fake.fails["nvmlDeviceSetPowerManagementLimit"] = "UNKNOWN"
     [failed] = done(host, "restore")["failed"]
     assert "the power limit of" in failed["why"]
+
+
+@pytest.mark.parametrize("refusal", [None, "UNKNOWN"])
+def test_a_gpu_that_a_guest_had_whole_comes_back_with_both_and_comes_back_in_any_case(
+    refusal: str | None,
+) -> None:
+    host = NvidiaHost(vfs=False)
+    host.gpu.limits, host.gpu.limit = LIMITS, 250_000
+    done(host, "layout_claim", gpu=GPU, claim=KEY, power_limit=180, locked_clocks=[210, 900])
+    done(host, "vfio_bind", address=GPU, with_=[], claim=CLAIM)
+    if refusal:
+        host.fake.fails["nvmlDeviceSetPowerManagementLimit"] = refusal
+    assert done(host, "vfio_release", address=GPU, claim=CLAIM)["driver"] == "nvidia"
+    back = (250_000, (210, 900)) if refusal else (180_000, (210, 900))
+    assert (host.gpu.limit, host.gpu.clocks) == back
+    assert power(host)["locked_clocks"] == [210, 900]
+    assert host.claims() == [f"layout-{GPU}.json"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from vgpumgr.helper import arguments, claims, errors, layout_claims, pci, wanted_state
@@ -61,10 +62,24 @@ def make(system: System, want: dict[str, Any]) -> None:
         vgpu_sharing.put_mixed_size(system, gpu, enabled=True)
     if want.get("instances"):
         declared_instances.put(system, gpu, want["instances"])
+    _power(system, want)
+
+
+def bring_power_back(system: System, gpu: str) -> None:
+    """Limit and clocks that the GPU's layout declares, once its driver has it again; a refusal
+    shows as a difference from the layout.
+    """
+    with contextlib.suppress(HelperError, OSError):
+        held = claims.load(system, layout_claims.unit_of(gpu))
+        if held is not None and pci.driver(system, gpu) == _NVIDIA:
+            _power(system, held["wanted"])
+
+
+def _power(system: System, want: dict[str, Any]) -> None:
     if "locked_clocks" in want:
-        power_verbs.put_clocks(system, gpu, want["locked_clocks"])
+        power_verbs.put_clocks(system, want["gpu"], want["locked_clocks"])
     if "power_limit" in want:
-        power_verbs.put_limit(system, gpu, want["power_limit"])
+        power_verbs.put_limit(system, want["gpu"], want["power_limit"])
 
 
 def _require_there(system: System, gpu: str) -> None:

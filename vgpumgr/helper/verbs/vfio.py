@@ -10,6 +10,7 @@ from vgpumgr.helper.devices import reset, viability
 from vgpumgr.helper.errors import HelperError
 from vgpumgr.helper.nvidia import power_limits
 from vgpumgr.helper.system import System
+from vgpumgr.helper.verbs import layout_verbs
 
 _MODULE = "vfio-pci"
 _MODPROBE_SECONDS = 30.0
@@ -106,7 +107,9 @@ def give(system: System, want: dict[str, Any], holder: str) -> None:
 
 
 def to_original(system: System, want: dict[str, Any]) -> None:
-    """Give every function of a claim back, the main one last; one that is gone is skipped."""
+    """Give every function of a claim back, the main one last; one that is gone is skipped. The
+    driver has forgotten the power limit and clocks that its layout declares.
+    """
     for part in reversed(wanted_state.functions(want)):
         reset.given_back(system, part["address"])
         if pci.exists(system, part["address"]):
@@ -116,6 +119,7 @@ def to_original(system: System, want: dict[str, Any]) -> None:
                 part["original_driver"],
                 override=part["original_override"],
             )
+    layout_verbs.bring_power_back(system, want["address"])
 
 
 def _claimed(call: Call, presented: Presented, functions: tuple[str, ...]) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from vgpumgr.endpoints.documents import DocumentText, source_name
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result
 from vgpumgr.endpoints.figure_items import newest_sample
 from vgpumgr.endpoints.shapes import ItemList, Name, Nothing, Time
-from vgpumgr.model.errors import NotFound
 
 if TYPE_CHECKING:
     from vgpumgr.engine.inventory.ledger_view import LedgerView
@@ -137,15 +136,13 @@ class OnePowerBudget:
 
 def show_power(context: CallContext, asked: OnePowerBudget) -> Result[ShownPowerBudget]:
     """One budget, those under it, and its GPUs that are held. NotFound."""
+    from vgpumgr.store.database.faults import not_found
+
     reading = _Reading(context)
     tree = reading.plan.tree
     budget = tree.by_name.get(asked.name)
     if budget is None:
-        raise NotFound(
-            f"there is no power budget {asked.name}",
-            why=f"budgets: {', '.join(sorted(tree.by_name)) or 'none'}",
-            next="vgpumgr power list",
-        )
+        raise not_found("power", asked.name, tree.by_name)
     children = [reading.item(each) for each in tree.budgets if each.parent == budget.name]
     hosts = tree.hosts[budget.name]
     caps = [_cap(each) for each in reading.view.caps if each.host in hosts]

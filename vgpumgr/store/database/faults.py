@@ -188,7 +188,7 @@ def _file_words(text: str) -> Words | None:
     return next((words for part, words in _KNOWN if part in text.lower()), None)
 
 
-_WORDS = {"vm": "VM", "gpu": "GPU"}
+_WORDS = {"vm": "VM", "gpu": "GPU", "power": "power budget"}
 
 
 def _word(noun: str) -> str:

@@ -47,7 +47,7 @@ def remove_budget(connection: Connection, stamp: Stamp, name: str) -> None:
     known = list_budgets(connection)
     names = [each.name for each in known]
     if name not in names:
-        raise not_found("power budget", name, names)
+        raise not_found("power", name, names)
     children = [each.name for each in known if each.parent == name]
     if children:
         raise Conflict(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from vgpumgr.power.power_bands import LEAST_CLOCK_SHARE, LEAST_MHZ, HeldTo
+
+TEMPERATURE = "temperature"
+_AND = " and "
 
 
 class Rung(IntEnum):
@@ -68,14 +72,29 @@ def held_to(state: HeatState, least_w: int) -> HeldTo | None:
     if state.clock_mhz is not None:
         clock = max(LEAST_MHZ, int(state.clock_mhz * LEAST_CLOCK_SHARE))
     limit = least_w if state.rung >= Rung.LIMIT or clock is None else None
-    return HeldTo(limit_w=limit, clock_mhz=clock, why="temperature")
+    return HeldTo(limit_w=limit, clock_mhz=clock, why=TEMPERATURE)
+
+
+def causes(cap: HeldTo) -> tuple[HeldTo | None, HeatState]:
+    """What a cap was for, as a controller finds it that starts: the part of budgets (None: there is
+    none), and the state of a GPU that was too hot, on which it is held no tighter than it is.
+    """
+    names = cap.why.split(_AND)
+    budgets = _AND.join(each for each in names if each != TEMPERATURE)
+    of_budgets = replace(cap, why=budgets) if budgets else None
+    if TEMPERATURE not in names:
+        return of_budgets, COOL
+    rung = Rung.CLOCKS if cap.limit_w is None else Rung.LIMIT
+    clock = cap.clock_mhz
+    began = math.ceil(clock / LEAST_CLOCK_SHARE) if clock is not None else None
+    return of_budgets, HeatState(rung=rung, clock_mhz=began)
 
 
 def tighter(one: HeldTo | None, other: HeldTo | None) -> HeldTo | None:
     """A cap that holds what both hold."""
     if one is None or other is None:
         return one or other
-    why = " and ".join(dict.fromkeys((one.why, other.why)))
+    why = _AND.join(dict.fromkeys((one.why, other.why)))
     return HeldTo(
         limit_w=_least(one.limit_w, other.limit_w),
         clock_mhz=_least(one.clock_mhz, other.clock_mhz),

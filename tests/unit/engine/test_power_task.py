@@ -185,6 +185,17 @@ def test_at_85_degrees_the_first_reading_acts_and_the_second_limits(rack: Rack) 
     assert rack.power(SECOND).limit_w == 300
 
 
+def test_another_controller_holds_a_hot_gpu_no_tighter(rack: Rack) -> None:
+    rack.inject("gpu", FIRST, "hot")
+    rack.cycle()
+    [before] = rack.world.ledger.power_caps()
+    rack.task = rack.controller(HealthMode.ACT)
+    rack.cycle()
+    [after] = rack.world.ledger.power_caps()
+    assert (before.clocks, after.why, after.limit_w) == (after.clocks, "temperature", 100)
+    assert rack.power(FIRST).locked_clocks == before.clocks
+
+
 def test_a_gpu_that_stays_hot_takes_no_vm_and_is_drained_only_by_the_policy(rack: Rack) -> None:
     rack.inject("gpu", FIRST, "hot")
     rack.cycle(5)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vgpumgr.power.power_bands import LEAST_MHZ, HeldTo
-from vgpumgr.power.thermal_ladder import COOL, HeatState, Rung, both, climb, held_to, tighter
+from vgpumgr.power.thermal_ladder import (
+    COOL,
+    HeatState,
+    Rung,
+    both,
+    causes,
+    climb,
+    held_to,
+    tighter,
+)
 
 
 def after(*celsius: int | None) -> HeatState:
@@ -61,6 +71,27 @@ def test_of_two_caps_the_tighter_of_each_holds() -> None:
     assert tighter(one, other) == HeldTo(limit_w=150, clock_mhz=800, why="rack and heat")
     assert both({"a": one}, {"b": other}) == {"a": one, "b": other}
     assert both({"a": one}, {"a": other}) == {"a": tighter(one, other)}
+
+
+@given(st.integers(LEAST_MHZ, 4000), st.sampled_from([None, 100]))
+def test_a_controller_that_starts_holds_a_hot_gpu_as_it_was_held(
+    clock: int, limit: int | None
+) -> None:
+    held = HeldTo(limit_w=limit, clock_mhz=clock, why="temperature")
+    of_budgets, state = causes(held)
+    assert of_budgets is None
+    assert held_to(state, 100) == held
+
+
+def test_a_cap_for_two_causes_is_one_of_each_again() -> None:
+    held = HeldTo(limit_w=100, clock_mhz=840, why="rack and temperature")
+    of_budgets, state = causes(held)
+    assert of_budgets == replace(held, why="rack")
+    assert tighter(of_budgets, held_to(state, 100)) == held
+    assert causes(replace(held, why="temperature-room")) == (
+        replace(held, why="temperature-room"),
+        COOL,
+    )
 
 
 @given(st.lists(st.none() | st.integers(0, 120), max_size=40), st.none() | st.integers(0, 3000))

@@ -27,11 +27,20 @@ from vgpumgr.model.host_sample import FleetSample
 from vgpumgr.model.layout import UNLOCKED, ClockRange
 from vgpumgr.model.power import PowerCap
 from vgpumgr.power.power_bands import LEAST_MHZ, CapState, HeldTo, decide
-from vgpumgr.power.thermal_ladder import COOL, Heat, HeatState, Rung, both, climb, held_to
+from vgpumgr.power.thermal_ladder import (
+    COOL,
+    TEMPERATURE,
+    Heat,
+    HeatState,
+    Rung,
+    both,
+    causes,
+    climb,
+    held_to,
+)
 
 # No host is called so.
 POWER_THREAD = "power:"
-TEMPERATURE = "temperature"
 _DRAINS = (HealthAction.DRAIN, HealthAction.EVACUATE)
 
 
@@ -126,11 +135,12 @@ class PowerTask:
             caps = {}
             for each in view.caps:
                 clock = each.clocks[1] if each.clocks else None
-                if TEMPERATURE in each.why:
-                    rung = Rung.CLOCKS if each.limit_w is None else Rung.LIMIT
-                    self._heat.setdefault(each.gpu, HeatState(rung=rung, clock_mhz=clock))
-                if each.why != TEMPERATURE:
-                    caps[each.gpu] = HeldTo(limit_w=each.limit_w, clock_mhz=clock, why=each.why)
+                held = HeldTo(limit_w=each.limit_w, clock_mhz=clock, why=each.why)
+                of_budgets, heat = causes(held)
+                if of_budgets is not None:
+                    caps[each.gpu] = of_budgets
+                if heat != COOL:
+                    self._heat.setdefault(each.gpu, heat)
             self._state = CapState(caps=caps)
         return self._state
 

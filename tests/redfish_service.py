@@ -51,7 +51,6 @@ def tree() -> dict[str, Any]:
         "Chassis": listed("Chassis/1"),
         "Chassis/1": {"Id": "1", "EnvironmentMetrics": link("Chassis/1/EnvironmentMetrics")},
         "Chassis/1/EnvironmentMetrics": {"Id": "EnvironmentMetrics", "PowerWatts": reading(812.5)},
-        "Chassis/1/Controls/PowerLimit": {"Id": "PowerLimit", "SetPoint": 500},
         "PowerEquipment": {"RackPDUs": link("PowerEquipment/RackPDUs")},
         "PowerEquipment/RackPDUs": listed(pdu),
         pdu: {"Id": "pdu-1", "Metrics": link(f"{pdu}/Metrics"), "Outlets": link(f"{pdu}/Outlets")},
@@ -84,7 +83,6 @@ class RedfishService:
         self.off_after: int | None = 2
         self.sessions: set[str] = set()
         self.asked: list[tuple[str, str]] = []
-        self.changed_under_us = False
         self.location = ""
         self._going_off: int | None = None
 
@@ -127,17 +125,6 @@ def _handler(service: RedfishService) -> type[BaseHTTPRequestHandler]:
                 service.switch_off()
                 self._send(204, b"")
 
-        def do_PATCH(self) -> None:
-            path, body = self._path(), self._body()
-            if not self._allowed():
-                return
-            found: dict[str, Any] = service.resources[path]
-            if service.changed_under_us or self.headers.get("If-Match") != _tag(found):
-                self._json(412, {})
-                return
-            found.update(body)
-            self._send(204, b"")
-
         def do_DELETE(self) -> None:
             service.sessions.discard(self._path().rpartition("/")[2])
             self._send(204, b"")
@@ -163,7 +150,7 @@ def _handler(service: RedfishService) -> type[BaseHTTPRequestHandler]:
             return True
 
         def _json(self, status: int, body: Any, more: Mapping[str, str] | None = None) -> None:
-            self._send(status, json.dumps(body).encode(), {"ETag": _tag(body), **(more or {})})
+            self._send(status, json.dumps(body).encode(), more or {})
 
         def _send(self, status: int, body: bytes, more: Mapping[str, str] | None = None) -> None:
             self.send_response(status)
@@ -182,10 +169,6 @@ def _handler(service: RedfishService) -> type[BaseHTTPRequestHandler]:
                 return
 
     return Handler
-
-
-def _tag(body: Any) -> str:
-    return f'"{hash(json.dumps(body, sort_keys=True))}"'
 
 
 @contextmanager

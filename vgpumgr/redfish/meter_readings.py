@@ -6,7 +6,6 @@ Trees: PowerEquipment/RackPDUs/*/{Metrics,Outlets/*} (DSP0268), ThermalEquipment
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from vgpumgr.model.errors import HostRefused, OutcomeUnknown
@@ -74,7 +73,7 @@ class _Readings:
         if told is None:
             return None
         good = isinstance(told, int | float) and not isinstance(told, bool)
-        if not good or not math.isfinite(told) or not least <= told <= most:
+        if not good or not least <= told <= most:
             self.unread.append(f"{name} {key}")
             return None
         return float(told)

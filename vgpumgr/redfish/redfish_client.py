@@ -17,7 +17,13 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from vgpumgr.model.errors import HostRefused, HostUnreachable, NotPermitted, OutcomeUnknown
+from vgpumgr.model.errors import (
+    HostRefused,
+    HostUnreachable,
+    NotPermitted,
+    OutcomeUnknown,
+    UsageError,
+)
 
 ROOT = "/redfish/v1"
 SESSIONS = f"{ROOT}/SessionService/Sessions"
@@ -44,6 +50,18 @@ class RedfishLogin:
     certificate: str = ""
 
 
+def _place(url: str) -> tuple[bool, str, int | None]:
+    """Is it asked over TLS, its host, and its port; UsageError."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise UsageError(f"{url!r} is no URL", why=str(error)) from error
+    if parts.scheme not in ("https", "http") or not parts.hostname:
+        raise UsageError(f"{url!r} is no URL of a Redfish service", why="wanted: https://HOST")
+    return parts.scheme == "https", parts.hostname, port
+
+
 class RedfishRefused(HostRefused):
     """The service refused a call; ``status`` is HTTP's."""
 
@@ -53,17 +71,16 @@ class RedfishRefused(HostRefused):
 
 
 class RedfishClient:
-    """A context manager: the session ends with it. Raises HostUnreachable where the service does
+    """A context manager: the session ends with it. Raises UsageError for what is no URL,
+    HostUnreachable where the service does
     not answer in time, NotPermitted where it refuses the login or has another certificate,
     HostRefused for what it refuses, OutcomeUnknown for an answer that is none.
     """
 
     def __init__(self, login: RedfishLogin, *, call_s: float = CALL_S) -> None:
-        parts = urlsplit(login.url)
         self._login = login
-        self._name = parts.netloc
-        self._secure = parts.scheme == "https"
-        self._host, self._port = parts.hostname or "", parts.port
+        self._secure, self._host, self._port = _place(login.url)
+        self._name = self._host if self._port is None else f"{self._host}:{self._port}"
         self._call_s = call_s
         self._token = ""
         self._session = ""
@@ -92,12 +109,6 @@ class RedfishClient:
         """A resource."""
         return self._call("GET", path)[0]
 
-    def patch(self, path: str, changes: Resource) -> None:
-        """Change a resource, unless it was changed since it was read just now (If-Match)."""
-        _, headers = self._call("GET", path)
-        tag = headers.get("etag", "")
-        self._call("PATCH", path, changes, {"If-Match": tag} if tag else {})
-
     def post(self, path: str, body: Resource) -> None:
         """An action."""
         self._call("POST", path, body)
@@ -119,18 +130,14 @@ class RedfishClient:
         self._session = place if place.startswith(f"{ROOT}/") else ""
 
     def _call(
-        self,
-        method: str,
-        path: str,
-        body: Resource | None = None,
-        more: Mapping[str, str] | None = None,
+        self, method: str, path: str, body: Resource | None = None
     ) -> tuple[Resource, Mapping[str, str]]:
         if not path.startswith(f"{ROOT}/") and path != ROOT:
             raise OutcomeUnknown(f"{self._name} names {path[:80]!r}, which is no resource of it")
         until = time.monotonic() + self._call_s
         connection = self._connection()
         try:
-            return self._asked(connection, until, method, path, body, more or {})
+            return self._asked(connection, until, method, path, body)
         except (OSError, http.client.HTTPException, ValueError) as error:
             why = str(error) or type(error).__name__
             raise HostUnreachable(
@@ -157,7 +164,6 @@ class RedfishClient:
         method: str,
         path: str,
         body: Resource | None,
-        more: Mapping[str, str],
     ) -> tuple[Resource, Mapping[str, str]]:
         connection.connect()
         self._check_certificate(connection)
@@ -165,7 +171,7 @@ class RedfishClient:
         cut.daemon = True
         cut.start()
         try:
-            return self._told(connection, until, method, path, body, more)
+            return self._told(connection, until, method, path, body)
         finally:
             cut.cancel()
 
@@ -176,9 +182,8 @@ class RedfishClient:
         method: str,
         path: str,
         body: Resource | None,
-        more: Mapping[str, str],
     ) -> tuple[Resource, Mapping[str, str]]:
-        headers = {"Accept": "application/json", "OData-Version": "4.0", **more}
+        headers = {"Accept": "application/json", "OData-Version": "4.0"}
         if self._token:
             headers["X-Auth-Token"] = self._token
         sent = None if body is None else json.dumps(body).encode()
@@ -209,8 +214,6 @@ class RedfishClient:
         message = f"{self._name} refused {method} {path[:120]}"
         if status in (401, 403):
             raise NotPermitted(message, why=f"HTTP {status}", next="its user and password")
-        if status == 412:
-            raise RedfishRefused(message, why="it was changed meanwhile: HTTP 412", status=status)
         raise RedfishRefused(message, why=f"HTTP {status}", status=status)
 
     def _parsed(self, data: bytes, path: str) -> Resource:

@@ -18,8 +18,18 @@ _MOST_WATTS = 1_000_000_000
 
 
 def _url(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme != "https" or not parts.hostname or parts.path.strip("/") or parts.query:
+    try:
+        parts = urlsplit(text)
+        is_place = parts.port is None or parts.port > 0
+    except ValueError:
+        is_place = False
+    if (
+        not is_place
+        or parts.scheme != "https"
+        or not parts.hostname
+        or parts.path.strip("/")
+        or parts.query
+    ):
         refuse("is not a Redfish service: https://HOST or https://HOST:PORT")
     if parts.username or parts.password:
         refuse("holds a user: write user and secret as keys of their own")

@@ -58,16 +58,6 @@ def test_a_password_is_never_sent_in_the_clear_over_a_network() -> None:
     assert PASSWORD not in repr(login)
 
 
-def test_a_patch_says_what_it_has_seen(service: Service) -> None:
-    limit = f"{ROOT}/Chassis/1/Controls/PowerLimit"
-    with client(service) as asked:
-        asked.patch(limit, {"SetPoint": 400})
-        assert asked.get(limit)["SetPoint"] == 400
-        service[1].changed_under_us = True
-        with pytest.raises(HostRefused, match="refused PATCH"):
-            asked.patch(limit, {"SetPoint": 300})
-
-
 def test_a_redirect_is_not_followed(service: Service) -> None:
     service[1].status["Systems"] = 302
     with client(service) as asked, pytest.raises(HostRefused, match="GET"):
@@ -204,6 +194,14 @@ def test_the_fence_program_says_off_as_the_fence_reads_it(
     assert "refused" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("url", ["bmc-1", "", "https://", "https://bmc:99999", "https://[::1"])
+def test_the_fence_program_tells_what_is_no_url(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fence_program.main(["status", url]) == 1
+    assert "is no URL" in capsys.readouterr().err
+
+
 # -- meters ------------------------------------------------------------------------------------
 
 
@@ -221,7 +219,7 @@ def test_without_a_pdu_the_chassis_tell(service: Service) -> None:
         assert read_meter(asked, "h1", 0.0).watts == 812.5
 
 
-@pytest.mark.parametrize("value", ["lots", -1, 1e12, True, [], 1e400])
+@pytest.mark.parametrize("value", ["lots", -1, 1e12, True, [], 1e400, 10**400])
 def test_a_sensor_that_tells_nonsense_is_named_and_costs_itself_alone(
     service: Service, value: object
 ) -> None:

@@ -60,6 +60,8 @@ def test_a_meter_reaches_the_model() -> None:
     [
         (METER.replace("https", "http"), "is not a Redfish service"),
         (METER.replace("pdu-1'", "pdu-1/x?y=1'"), "is not a Redfish service"),
+        (METER.replace("pdu-1'", "pdu-1:99999'"), "is not a Redfish service"),
+        (METER.replace("//pdu-1", "//[::1"), "is not a Redfish service"),
         (METER.replace("//pdu-1", "//u:p@pdu-1"), "holds a user"),
         (METER.replace(", secret: pdu-1", ""), "user and secret go together"),
         (METER.replace("secret: pdu-1", "secret: pdu-1, certificate: abc"), "is not a SHA-256"),

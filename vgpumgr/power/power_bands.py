@@ -150,17 +150,18 @@ def _cap(now: _Round, budget: BudgetLoad) -> None:
         need = now.load(budget) - goal
         if need <= 0:
             return
-        before = now.watts[gpu.id]
-        target = max(float(gpu.least_w), before - need)
-        if target >= before:
+        cap, before = now.caps.get(gpu.id, HeldTo()), now.watts[gpu.id]
+        # Peaks go above a limit: the next one is lower than what is enforced, in any case.
+        limit = min(before, gpu.most_w if cap.limit_w is None else cap.limit_w)
+        less = min(need, limit - gpu.least_w)
+        if less <= 0:
             continue
-        cap = now.caps.get(gpu.id)
-        if gpu.clock_mhz is not None and (cap is None or cap == HeldTo(why=cap.why)):
-            share = max(LEAST_CLOCK_SHARE, (target / before) ** (1 / POWER_OF_CLOCK))
+        if gpu.clock_mhz is not None and cap == HeldTo(why=cap.why):
+            share = max(LEAST_CLOCK_SHARE, (1 - less / before) ** (1 / POWER_OF_CLOCK))
             clock = max(LEAST_MHZ, int(gpu.clock_mhz * share))
             now.hold(gpu, before * share**POWER_OF_CLOCK, clock_mhz=clock, why=budget.name)
         else:
-            now.hold(gpu, target, limit_w=int(target), why=budget.name)
+            now.hold(gpu, before - less, limit_w=int(limit - less), why=budget.name)
 
 
 def _lift(now: _Round, budgets: Sequence[BudgetLoad]) -> None:

@@ -98,6 +98,15 @@ def test_the_cap_of_a_gpu_that_is_gone_is_dropped() -> None:
     assert (found.caps, set(found.calm)) == ({}, {"rack"})
 
 
+def test_a_gpu_that_peaks_above_its_limit_is_held_below_it() -> None:
+    peaks = replace(gpu("a", MOST + 50), clock_mhz=None)
+    found = decide([rack(452, peaks)], [peaks], CapState())
+    need = MOST + 50 - 0.95 * 452
+    assert found.caps["a"].limit_w == int(MOST - need)
+    again = decide([rack(452, peaks)], [peaks], found)
+    assert again.caps["a"].limit_w == int(int(MOST - need) - need)
+
+
 LOADS = st.builds(
     lambda watts, kind, clock, ok: replace(gpu("", watts, kind, clock), cappable=ok),
     st.floats(0, 600),

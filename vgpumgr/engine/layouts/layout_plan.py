@@ -25,6 +25,7 @@ from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuHealth, GpuRecord
 from vgpumgr.model.layout import GpuChange, GpuLayout, LayoutPlan, LayoutRecord, LayoutSpec
 from vgpumgr.model.operation import LAYOUT, OperationRecord, Reservation, TaskRecord
+from vgpumgr.model.power import PowerCap
 from vgpumgr.model.supply import Usage
 
 
@@ -46,10 +47,20 @@ def _plan(
     silent, seen = unread_hosts(view), host_contents(view)
     made = made_for_vms(view)
     meant = [gpu for gpu in view.gpus if gpu.id in goals]
+    read = [gpu for gpu in meant if gpu.host not in silent]
+    caps = {each.gpu: each for each in view.caps} if read else {}
     changes = [
-        _change(_meant(view, gpu, goals[gpu.id], seen[gpu.host], made.get(gpu.id, frozenset())))
-        for gpu in meant
-        if gpu.host not in silent
+        _change(
+            _meant(
+                view,
+                gpu,
+                goals[gpu.id],
+                seen[gpu.host],
+                made.get(gpu.id, frozenset()),
+                caps.get(gpu.id),
+            )
+        )
+        for gpu in read
     ]
     found = tuple(each for each in changes if each.differences or each.refused)
     unread = [f"{gpu.host}: {silent[gpu.host]}" for gpu in meant if gpu.host in silent]
@@ -81,10 +92,10 @@ def _meant(
     goal: tuple[str, GpuLayout],
     contents: HostContents,
     made_for_vms: frozenset[int],
+    cap: PowerCap | None,
 ) -> _Meant:
     name, declared = goal
     usages = gpu_supply(gpu, contents).usages
-    cap = next((each for each in view.caps if each.gpu == gpu.id), None)
     wanted = layout_goals.held_goal(whole_goal(view, gpu, declared), cap)
     return _Meant(
         gpu=gpu,

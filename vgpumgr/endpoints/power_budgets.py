@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from vgpumgr.endpoints.documents import DocumentText, source_name
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result
 from vgpumgr.endpoints.figure_items import newest_sample
 from vgpumgr.endpoints.shapes import ItemList, Name, Nothing, Time
+from vgpumgr.model.formats import spanned
 
 if TYPE_CHECKING:
     from vgpumgr.engine.inventory.ledger_view import LedgerView
@@ -171,7 +172,20 @@ def apply_power(context: CallContext, asked: DocumentText) -> Result[ItemList[Po
     known = {each.name: each for each in ledger.power_budgets()}
     require_tree([*({**known, **{each.name: each for each in wanted}}).values()])
     ledger.set_power_budgets(wanted)
-    return Result(answer={"items": _Reading(context).items()})
+    reading = _Reading(context)
+    hosts = {each.name for each in reading.view.hosts}
+    notes = (_unknown(each, hosts) for each in wanted)
+    return Result(answer={"items": reading.items()}, notes=tuple(filter(None, notes)))
+
+
+def _unknown(budget: PowerBudget, hosts: Collection[str]) -> str:
+    """That it names hosts that are none; empty where it does not."""
+    lost = [each for each in budget.hosts if each not in hosts]
+    return (
+        f"power budget {budget.name}: there is no host {spanned(lost)} (vgpumgr host list)"
+        if lost
+        else ""
+    )
 
 
 class PowerBudgetName(TypedDict):

@@ -16,6 +16,7 @@ from vgpumgr.cli.output import (
     print_list,
     say,
 )
+from vgpumgr.cli.running_command import finish
 from vgpumgr.cli.user_files import document_text, file_option
 from vgpumgr.endpoints.power_budgets import (
     APPLY_POWER,
@@ -105,6 +106,7 @@ def apply(context: Context, file: str) -> None:
     """Write the power budgets of a file, each over that of its name; others stay."""
     found = context.act(APPLY_POWER, document_text(file))
     print_list("PowerBudget", found.answer["items"], COLUMNS)
+    finish(found)
 
 
 @power.command()

@@ -51,10 +51,11 @@ def _cause(check: GuestCheck, answer: GuestAnswer) -> str:
 
 def _tail(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return _printable(lines[-1]) if lines else ""
+    return printable(lines[-1]) if lines else ""
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
+    """A guest's words as one line of a bounded length, without control characters."""
     kept = "".join(each if each.isprintable() else " " for each in text[: 2 * _LONGEST])
     return spoken(kept)[:_LONGEST].strip()
 
@@ -64,7 +65,7 @@ def _cloud_init(check: GuestCheck, answer: GuestAnswer) -> CheckVerdict:
     on after, which are errors all the same: packages that are not there are among them.
     """
     report = _object(answer.output)
-    status = str(report.get("status"))
+    status = _text(report.get("status"))
     if status in {"running", "not run", "not started"}:
         return CheckVerdict(booting=True, why="cloud-init is at work")
     if status == "disabled":
@@ -98,7 +99,7 @@ def _fault(text: str) -> str:
     if ran := _COMMAND.search(error):
         words = [each for each in _WORD.findall(ran[1]) if not each.startswith("-")]
         error = f"{' '.join(words)} ended with {ran[2]}"
-    return _printable(f"{module}: {error}" if module else error)
+    return printable(f"{module}: {error}" if module else error)
 
 
 def _recoverable(found: Any) -> list[str]:
@@ -121,10 +122,14 @@ def _first_boot(check: GuestCheck, answer: GuestAnswer) -> CheckVerdict:
     steps = report.get("steps")
     for step in steps if isinstance(steps, list) else []:
         if isinstance(step, dict) and step.get("status") != 0:
-            name, tail = step.get("name"), _tail(str(step.get("output", "")))
-            said = f"{_printable(str(name))} failed"
+            name, tail = _text(step.get("name")), _tail(_text(step.get("output")))
+            said = f"{printable(name) or 'a step'} failed"
             return CheckVerdict(final=True, why=f"{said}: {tail}" if tail else said)
     return PASSED
+
+
+def _text(found: Any) -> str:
+    return found if isinstance(found, str) else ""
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def _asked(domain: Any, command: str, arguments: dict[str, object]) -> dict[str,
         return {}
     try:
         found = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     value = found.get("return") if isinstance(found, dict) else None
     return value if isinstance(value, dict) else {}

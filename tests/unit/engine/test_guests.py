@@ -11,7 +11,8 @@ import pytest
 from tests.simworld import OLD, SimWorld, host, vm
 from vgpumgr.engine.steps.cloud_init_seed import EMPTIED
 from vgpumgr.engine.vms import guest_checks
-from vgpumgr.model.errors import NotFound
+from vgpumgr.guests import guest_profiles
+from vgpumgr.model.errors import HostRefused, NotFound
 from vgpumgr.model.guest import ChosenProfile, GuestPhase, GuestSpec
 from vgpumgr.model.secret import SecretValue
 from vgpumgr.model.vm import VmSpec
@@ -48,9 +49,9 @@ def world(tmp_path: Path) -> SimWorld:
     return made
 
 
-def spec(**more) -> VmSpec:
+def spec(name: str = "desk", **more) -> VmSpec:
     fields = {"agent": True, "guest": GUEST, "cloud_init": CloudInit()}
-    return vm("desk", "T4-4Q", **(fields | more))
+    return vm(name, "T4-4Q", **(fields | more))
 
 
 def made(world: SimWorld, **more) -> None:
@@ -164,3 +165,56 @@ def test_a_secret_that_is_not_there_is_said_before_anything_is_made(world):
 def test_a_vm_without_profiles_is_not_looked_at(world):
     made(world, guest=None)
     assert guest_checks.with_checks(world.engine) == []
+
+
+def test_a_seed_that_cannot_be_emptied_is_told_and_no_other_guest_waits_for_it(world, monkeypatch):
+    made(world)
+    world.apply(spec("other"))
+
+    def refuse(pool, name, data):
+        raise HostRefused(f"{name} cannot be written", why="its pool is off")
+
+    storage = world.engine.host("h1").storage
+    upload = type(storage).upload
+    monkeypatch.setattr(
+        type(storage),
+        "upload",
+        lambda self, pool, name, data: (
+            refuse(pool, name, data) if "desk" in name else upload(self, pool, name, data)
+        ),
+    )
+    assert look(world) == (GuestPhase.READY, "its seed could not be emptied: its pool is off")
+    other = world.ledger.vm("other").guest
+    assert other is not None and other.phase is GuestPhase.READY and other.emptied_at
+    monkeypatch.setattr(type(storage), "upload", upload)
+    assert look(world) == (GuestPhase.READY, "")
+    assert WORD.encode() not in seed(world)
+
+
+def test_a_file_of_another_release_fails_its_own_guest_alone(world, monkeypatch):
+    made(world)
+    world.apply(spec("other", guest=GuestSpec()))
+    known = guest_profiles.profile
+
+    def profile(name):
+        if name == "docker":
+            raise KeyError(name)
+        return known(name)
+
+    monkeypatch.setattr("vgpumgr.guests.guest_set_up.profile", profile)
+    phase, why = look(world)
+    assert phase is GuestPhase.FAILED and "this release's guest profiles: docker" in why
+    other = world.ledger.vm("other").guest
+    assert other is not None and other.phase is GuestPhase.READY
+
+
+def test_why_an_agent_runs_nothing_is_one_line_that_can_be_printed(world, monkeypatch):
+    made(world)
+    said = "a\n\x1b[31mb" + "c" * 5000
+
+    def refuse(*_):
+        raise HostRefused("it runs none", why=said)
+
+    monkeypatch.setattr(type(world.engine.host("h1").domains), "run_in_guest", refuse)
+    _, why = look(world)
+    assert why.isprintable() and len(why) < 300

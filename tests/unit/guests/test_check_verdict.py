@@ -74,6 +74,8 @@ def test_the_first_boot_of_windows_is_over_when_its_report_says_so():
         "\0" * 10_000,
         "[" * 5_000,
         '{"status": {"a": 1}}',
+        '{"over": true, "steps": [{"name": {"a": 1}, "output": [1]}]}',
+        '{"status": ' + "[" * 900 + "]" * 900 + "}",
         "\ufeff{}",
         '{"errors": "x"}',
         "é" * 9,

@@ -94,7 +94,7 @@ def test_an_agent_that_runs_no_programs_is_said_with_what_to_do(agent):
 
 
 @pytest.mark.parametrize(
-    "answer", ["", "null", "[]", '{"return": 7}', "{" * 999, '{"return": {"pid": "7"}}']
+    "answer", ["", "null", "[]", '{"return": 7}', "[" * 99_999, '{"return": {"pid": "7"}}']
 )
 def test_nonsense_of_an_agent_is_no_program(agent, answer):
     _, answers = agent

@@ -11,7 +11,7 @@ from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.reservation.vm_volumes import SEED_BYTES, attached
 from vgpumgr.engine.steps.cloud_init_seed import EMPTIED, emptied_image, guest_facts
 from vgpumgr.engine.vms.guest_readiness import GuestLook, after
-from vgpumgr.guests.check_verdict import CheckVerdict, verdict
+from vgpumgr.guests.check_verdict import CheckVerdict, printable, verdict
 from vgpumgr.model.domain import OFF
 from vgpumgr.model.errors import HostRefused, NotFound, VgpumgrError
 from vgpumgr.model.guest import GuestCommand, GuestPhase, GuestRecord, GuestSpec
@@ -84,22 +84,30 @@ def looked_at(host: Host, vm: VmRecord, now: float) -> GuestRecord:
     assert guest is not None, "only VMs with checks are looked at"
     before = vm.guest or GuestRecord(vm_id=vm.id)
     record = after(before, _look(host, vm, guest), guest.within_s, now)
-    if record.phase is GuestPhase.READY and not record.emptied_at and empty_seed(host, vm):
-        record = replace(record, emptied_at=now)
-    return record
+    if record.phase is not GuestPhase.READY or record.emptied_at:
+        return record
+    try:
+        return replace(record, emptied_at=now) if empty_seed(host, vm) else record
+    except (HostRefused, NotFound) as error:  # other guests of the host are looked at all the same
+        return replace(record, why=f"its seed could not be emptied: {error.why or error.message}")
 
 
 def _look(host: Host, vm: VmRecord, guest: GuestSpec) -> GuestLook:
     if vm.state is not VmState.ACTIVE or not vm.running:
         return GuestLook(runs=False)
     told: CheckVerdict | None = None
-    # No check depends on the host's driver.
-    for check in guests.checks(guest, vm.spec.os, guest_facts(vm, "000")):
+    try:
+        # No check depends on the host's driver.
+        checks = guests.checks(guest, vm.spec.os, guest_facts(vm, "000"))
+    except (guests.ProfileError, KeyError) as error:  # it was written for another release
+        why = f"its file does not suit this release's guest profiles: {error.args[0]}"
+        return GuestLook(failed=CheckVerdict(final=True, why=why))
+    for check in checks:
         command = GuestCommand(run=check.run, timeout_s=check.timeout_s)
         try:
             answer = host.domains.run_in_guest(vm.domain_uuid, command)
         except HostRefused as error:
-            return GuestLook(refused=error.why or error.message)
+            return GuestLook(refused=printable(error.why or error.message))
         except NotFound:
             return GuestLook(runs=False)
         if answer is None:

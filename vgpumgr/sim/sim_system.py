@@ -33,10 +33,10 @@ class Consoles(Protocol):
     """What libvirt keeps on disk of running domains, and QEMU's sockets."""
 
     def keeps(self, path: str) -> bool:
-        """Is it libvirt's record of a domain?"""
+        """Is it libvirt's definition or record of a domain?"""
 
     def record(self, path: str) -> str:
-        """The record; FileNotFoundError while no such domain runs."""
+        """It; FileNotFoundError while no such domain is defined, or runs."""
 
     def dial(self, path: str) -> socket.socket:
         """A connection to the VNC server that listens there."""

@@ -17,6 +17,7 @@ import pytest
 
 from vgpumgr.domainxml import ownership
 from vgpumgr.helper import joined_connection
+from vgpumgr.helper.facts import domain_files
 from vgpumgr.helper.system import System
 from vgpumgr.helper.verbs import console
 
@@ -36,7 +37,7 @@ class Place:
         self.folder = folder
         self.system = Root(str(folder))
         self.at(FOLDER).mkdir(parents=True)
-        self.at(console.STATUS).mkdir(parents=True)
+        self.at(domain_files.STATUS).mkdir(parents=True)
         self.socket = self.at(f"{FOLDER}/vnc.sock")
         self.listener = self.listen(self.socket)
         self.record()
@@ -61,7 +62,7 @@ class Place:
         )
 
     def write(self, text: str) -> None:
-        self.at(f"{console.STATUS}/{NAME}.xml").write_text(text)
+        self.at(f"{domain_files.STATUS}/{NAME}.xml").write_text(text)
 
     def ask(self, **changes: Any) -> tuple[dict[str, Any], socket.socket | None]:
         args = {"domain": NAME, "vm": VM}

@@ -82,3 +82,28 @@ def test_a_link_is_not_followed(here: Machine, tmp_path: Path) -> None:
     (here.state / "tpm2-00.permall").unlink()
     (here.state / "tpm2-00.permall").symlink_to(tmp_path / "secret")
     assert not here.call("tpm_state_read")["ok"]
+
+
+DOMAIN = """<!-- written by libvirt --><domain type="kvm"><name>desk</name><uuid>{uuid}</uuid>
+<metadata>{mark}</metadata></domain>"""
+MARK = '<v:vm xmlns:v="https://vgpumgr.dev/v1" fleet="{}" id="a"/>'
+
+
+@pytest.mark.parametrize("folder", ["etc/libvirt/qemu", "run/libvirt/qemu"])
+@pytest.mark.parametrize(
+    "mark, ours", [("", False), (MARK.format("g"), False), (MARK.format("f"), True)]
+)
+def test_the_tpm_of_a_domain_of_others_is_left_alone(
+    here: Machine, tmp_path: Path, folder: str, mark: str, ours: bool
+) -> None:
+    file = tmp_path / "here" / folder / "desk.xml"
+    file.parent.mkdir(parents=True)
+    domain = DOMAIN.format(uuid=UUID, mark=mark)
+    file.write_text(domain if "etc" in folder else f"<domstatus>{domain[27:]}</domstatus>")
+    (file.parent / "other.xml").write_text("<nonsense")
+    files = {"tpm2-00.permall": base64.b64encode(STATE).decode()}
+    told = here.call("tpm_state_read")
+    for answer in (told, here.call("tpm_state_write", files=files), here.call("tpm_state_remove")):
+        assert answer["ok"] or answer["error"]["code"] == "claim-mismatch"
+        assert answer["ok"] is ours
+    assert "AAEC" in str(told) or not ours

@@ -10,19 +10,15 @@ from xml.etree import ElementTree
 from vgpumgr.helper import arguments, errors
 from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.errors import HelperError
+from vgpumgr.helper.facts import domain_files
 from vgpumgr.helper.system import System
 from vgpumgr.helper.terminals import Terminal
 
 TAKES = ("domain", "vm", "kind")
 SCREEN, SERIAL = "screen", "serial"
 
-# libvirt's record of a running domain, root's alone (qemu_domain.c: virDomainSaveStatus), and the
-# folder in which it makes a domain's sockets.
-STATUS = "/run/libvirt/qemu"
+# The folder in which libvirt makes a domain's sockets.
 SOCKETS = "/var/lib/libvirt/qemu"
-_MAX_CHARS = 4 << 20
-_MARK = "metadata/{https://vgpumgr.dev/v1}vm"
-
 
 Connection = socket.socket | Terminal
 
@@ -37,8 +33,7 @@ def attach(call: Call) -> Connection:
         why = "the helper runs without sudo"
         raise HelperError(errors.NOT_PERMITTED, "a console needs root", why)
     status, domain = _running(call.system, name)
-    mark = domain.find(_MARK)
-    if mark is None or (mark.get("fleet"), mark.get("id")) != (call.fleet, vm):
+    if domain_files.mark_of(domain) != (call.fleet, vm):
         why = "the running domain does not carry this fleet's mark of that VM"
         raise HelperError(errors.CLAIM_MISMATCH, f"{name} is not ours", why)
     if kind == SERIAL:
@@ -80,7 +75,7 @@ def _serial(
 def _running(system: System, name: str) -> tuple[ElementTree.Element, ElementTree.Element]:
     """libvirt's record, and the ``<domain>`` in it."""
     try:
-        text = system.read(f"{STATUS}/{name}.xml")
+        text = system.read(f"{domain_files.STATUS}/{name}.xml")
     except FileNotFoundError:
         raise HelperError(errors.REFUSED, f"{name} does not run", "libvirt has no record") from None
     try:
@@ -91,9 +86,7 @@ def _running(system: System, name: str) -> tuple[ElementTree.Element, ElementTre
 
 
 def _domain(text: str) -> tuple[ElementTree.Element, ElementTree.Element]:
-    if len(text) > _MAX_CHARS or "<!DOCTYPE" in text:
-        raise ValueError("it is too long, or has a DOCTYPE")
-    status = ElementTree.fromstring(text)  # noqa: S314  root's file, no DOCTYPE
+    status = domain_files.parsed(text)
     domain = status.find("domain")
     if domain is None:
         raise ValueError("there is no <domain> in it")

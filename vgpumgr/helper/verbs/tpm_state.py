@@ -1,7 +1,8 @@
 """The verbs for the state of emulated TPMs, which libvirt keeps by a domain's UUID where the domain
 is defined (swtpm's files): read where a VM leaves, written where it goes.
 
-What they hold is secret: it goes in requests and answers alone.
+What they hold is secret: it goes in requests and answers alone, and never of a domain that does not
+carry the fleet's mark.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from vgpumgr.helper import arguments, errors
 from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.errors import HelperError
+from vgpumgr.helper.facts import domain_files
 
 FOLDER = "/var/lib/libvirt/swtpm"
 """Where libvirt's QEMU driver has them (qemu_tpm.c: ``STORAGEDIR/UUID/tpm2``)."""
@@ -24,15 +26,14 @@ _MOST_BYTES, _MOST_FILES = 256 << 10, 8
 
 def read(call: Call) -> dict[str, Any]:
     """The ``tpm_state_read`` verb: each file with its bytes; none where there is no state."""
-    folder = _folder(arguments.uuid(call.args, "uuid"))
-    return {"files": _files(call, folder)}
+    return {"files": _files(call, _folder(_ours(call)))}
 
 
 def write(call: Call) -> dict[str, Any]:
     """The ``tpm_state_write`` verb: write the files, and read them back. A state that is there and
     is another one is left, and refused.
     """
-    uuid = arguments.uuid(call.args, "uuid")
+    uuid = _ours(call)
     folder, wanted = _folder(uuid), _told(call)
     there = _files(call, folder)
     if there and there != wanted and not call.system.exists(_mark(uuid)):
@@ -52,7 +53,7 @@ def remove(call: Call) -> dict[str, Any]:
     """The ``tpm_state_remove`` verb: what was written there by the verb above; what libvirt made
     itself stays. None there is no error.
     """
-    uuid = arguments.uuid(call.args, "uuid")
+    uuid = _ours(call)
     folder = _folder(uuid)
     if not call.system.exists(_mark(uuid)):
         return {"removed": False}
@@ -66,6 +67,13 @@ def remove(call: Call) -> dict[str, Any]:
     except OSError as error:
         raise errors.from_effect(error, f"{folder} could not be removed") from error
     return {"removed": True}
+
+
+def _ours(call: Call) -> str:
+    """The UUID asked for, of a domain of the fleet's, or of none that the host has."""
+    uuid = arguments.uuid(call.args, "uuid")
+    domain_files.refuse_others(call.system, uuid, call.fleet)
+    return uuid
 
 
 def _folder(uuid: str) -> str:

@@ -1,7 +1,7 @@
 """What libvirt's daemon keeps of domains, networks and pools in files, and pools' folders, as names
 and stamps.
 
-Only a domain's record has content here: see ``vnc_consoles.py``.
+Only a domain's definition and its record have content here: see ``vnc_consoles.py``.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from lxml import etree
 
 from vgpumgr.domainxml.xml_tree import untrusted
-from vgpumgr.helper.verbs.console import SOCKETS, STATUS
+from vgpumgr.helper.facts.domain_files import DEFINED, STATUS
+from vgpumgr.helper.verbs.console import SOCKETS
 from vgpumgr.sim.libvirt.known_domains import Domain, KnownDomains
 from vgpumgr.sim.linux.file_tree import refusal
 
@@ -200,13 +201,16 @@ class VncConsoles:
         self._serial = SerialConsoles()
 
     def keeps(self, path: str) -> bool:
-        """Is it libvirt's record of a domain?"""
-        return posixpath.dirname(path) == STATUS and path.endswith(_SUFFIX)
+        """Is it libvirt's definition or record of a domain?"""
+        return posixpath.dirname(path) in {DEFINED, STATUS} and path.endswith(_SUFFIX)
 
     def record(self, path: str) -> str:
-        """The record; FileNotFoundError while no such domain runs."""
-        domain = self._domains.find(posixpath.basename(path).removesuffix(_SUFFIX))
-        if domain is None or domain.running is None:
+        """It; FileNotFoundError while no such domain is defined, or runs."""
+        folder, name = posixpath.split(path)
+        domain = self._domains.find(name.removesuffix(_SUFFIX))
+        if domain is not None and folder == DEFINED and domain.persistent:
+            return domain.xml
+        if domain is None or folder == DEFINED or domain.running is None:
             raise refusal(errno.ENOENT, path)
         live = untrusted(domain.live, "domain")
         for listen in live.iterfind("devices/graphics[@type='vnc']/listen[@type='socket']"):

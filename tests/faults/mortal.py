@@ -31,6 +31,7 @@ READS = frozenset(
         "refusals",
         "vms",
         "vms_ever",
+        "vms_with_guests",
         "vm",
         "allocations",
         "requests",

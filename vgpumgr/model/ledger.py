@@ -174,6 +174,9 @@ class Ledger(
     def vm(self, name: str) -> VmRecord:
         """One VM; NotFound suggests near names."""
 
+    def vms_with_guests(self) -> tuple[VmRecord, ...]:
+        """VMs that are not deleted and whose files say what is made of their guests, by name."""
+
     def vms_ever(self, ids: Collection[str]) -> tuple[VmRecord, ...]:
         """The VMs of these ids as they are or were last, deleted ones too."""
 

@@ -190,6 +190,7 @@ class SqlLedger(LeaseHolder):
     vm = reads(vms_sql.get_vm)
     vms_ever = reads(vms_sql.vms_ever)
     deleted_vms = reads(vms_sql.deleted_vms)
+    vms_with_guests = reads(guests_sql.vms_with_guests)
     note_guests = changes(guests_sql.note_guests, heard=True, requested=False)
     allocations = reads(allocations_sql.list_allocations)
     mark = changes(allocations_sql.mark_allocations, requested=False)

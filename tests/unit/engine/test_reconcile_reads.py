@@ -54,8 +54,7 @@ def test_a_turn_reads_what_is_about_its_host(world: World) -> None:
     served.serve(5)
     assert served.kinds() == []
     reads = OF_A_FLEET - {"hosts"}
-    guests = {("vms", ())}  # of all hosts, once in half a minute: does one have checks?
-    assert ledger.asked == guests | {(name, (host,)) for name in reads for host in ("h1", "h2")}
+    assert ledger.asked == {(name, (host,)) for name in reads for host in ("h1", "h2")}
 
 
 def test_a_domain_of_a_vm_that_lives_elsewhere_is_told_as_such(world: World) -> None:

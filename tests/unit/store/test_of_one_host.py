@@ -1,13 +1,15 @@
-"""What a controller reads of one host, and the epoch that a process speaks after it raised it."""
+"""What a controller reads of one host and of guests; the epoch of a process after it raised it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from tests.unit.store.test_moving import end, move, settled
 from tests.unit.store.values import allocation, fleet, open_ledger, start, vm
+from vgpumgr.model.guest import GuestSpec
 from vgpumgr.store import SqlLedger
 
 
@@ -34,6 +36,16 @@ def test_the_vms_of_a_host_and_those_that_are_asked_for_by_id(ledger: SqlLedger)
     assert names(ledger, "h2", other) == (["on-h2", "on-h3"], ["on-h2 on h2", "on-h3 on h3"])
     assert names(ledger, "none") == ([], [])
     assert len(ledger.vms()) == len(ledger.allocations()) == 3
+
+
+def test_vms_with_guests_whatever_their_texts_say(ledger: SqlLedger) -> None:
+    said = {"note": '"guest":null'}
+    for name, guest in (("plain", None), ("desk", GuestSpec()), ("bare", None)):
+        made = vm(name, "h1")
+        labels = {} if name == "bare" else said
+        made = replace(made, spec=replace(made.spec, guest=guest, labels=labels))
+        ledger.reserve(start(vms=[made]))
+    assert [each.name for each in ledger.vms_with_guests()] == ["desk"]
 
 
 def test_a_vm_that_moves_is_of_both_hosts(ledger: SqlLedger) -> None:

@@ -15,9 +15,8 @@ from vgpumgr.model.vm import VmRecord
 # No host is called so.
 GUEST_THREAD = "guests:"
 _HOST = "guests of {}"
-# Each look reads all VMs: one is made so often, and more seldom where no guest has checks. Guests
-# take minutes for their first boot.
-LOOK_S, LOOK_FOR_GUESTS_S = 10.0, 30.0
+# Guests take minutes for their first boot.
+LOOK_S = 10.0
 
 
 class GuestTask:
@@ -37,9 +36,8 @@ class GuestTask:
         context = self._context
         if context.clock.monotonic() < self._look_at:
             return False
+        self._look_at = context.clock.monotonic() + LOOK_S
         due = self._due_now()
-        pause_s = LOOK_S if self._due else LOOK_FOR_GUESTS_S
-        self._look_at = context.clock.monotonic() + pause_s
         if not due or not context.ledger.claim(GUEST_THREAD):
             return False
         own = replace(context, stop=lane.stop, progress=lambda _: None, tell=lambda _: None)

@@ -36,7 +36,7 @@ class GuestTurn:
 def with_checks(context: EngineContext) -> list[VmRecord]:
     """The VMs whose guests have checks, and that stay where they are."""
     settled = {VmState.ACTIVE, VmState.SHELVED}
-    return [vm for vm in context.ledger.vms() if vm.spec.guest is not None and vm.state in settled]
+    return [vm for vm in context.ledger.vms_with_guests() if vm.state in settled]
 
 
 def turn(context: EngineContext, due: Sequence[VmRecord]) -> GuestTurn:

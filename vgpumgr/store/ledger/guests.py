@@ -1,4 +1,4 @@
-"""What is known of VMs' guests, in their rows; the trail tells of each new phase."""
+"""VMs with guests, and what is known of them, in their rows; the trail tells of each new phase."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ from sqlalchemy import Connection, select, update
 
 from vgpumgr.model.codec import dump, load, printable
 from vgpumgr.model.guest import GuestRecord
+from vgpumgr.model.vm import VmRecord
 from vgpumgr.store.ledger.audit_trail import Stamp, write
+from vgpumgr.store.ledger.vms import OPEN_VMS, vm_of
 from vgpumgr.store.schema import vm
+
+# A spec's text says so where it has none, which is far quicker than reading every spec.
+_WITH_GUESTS = OPEN_VMS.where(vm.c.spec.not_like('%"guest":null%'))
+
+
+def vms_with_guests(connection: Connection) -> tuple[VmRecord, ...]:
+    """VMs that are not deleted and whose files say what is made of their guests, by name."""
+    found = map(vm_of, connection.execute(_WITH_GUESTS))
+    return tuple(each for each in found if each.spec.guest is not None)
 
 
 def note_guests(connection: Connection, stamp: Stamp, records: Sequence[GuestRecord]) -> None:

@@ -110,7 +110,9 @@ def _routed(found: Mapping[str, Any]) -> Iterator[str]:
     for interface in range(min(_count(found, "if.count") or 0, _MOST)):
         for number in range(min(_count(found, f"if.{interface}.addr.count") or 0, _MOST)):
             with suppress(ValueError):
-                address = ip_address(found.get(f"if.{interface}.addr.{number}.addr", ""))
+                told = str(found.get(f"if.{interface}.addr.{number}.addr", ""))
+                # Without its zone, which any text may be.
+                address = ip_address(told.partition("%")[0])
                 if not (address.is_loopback or address.is_link_local or address.is_multicast):
                     yield str(address)
 

@@ -31,6 +31,14 @@ def test_no_user_begins_a_line() -> None:
     assert "alternate shell:s" not in rdp(
         rdp_file("10.1.2.3", RDP_PORT, user="a\nalternate shell:s:calc")
     )
+    for end in ("\r", "\x85", "\u2028"):
+        assert end not in rdp_file("10.1.2.3", RDP_PORT, user=f"a{end}b").replace("\r\n", "")
+
+
+def test_no_address_begins_a_line() -> None:
+    """The zone of an IPv6 address may be any text, for all that is known of addresses."""
+    address = reachable("desk", ["fd00::5%a\r\nalternate shell:s:calc"], agent=True)
+    assert "\nalternate shell" not in rdp_file(address, RDP_PORT, user="ada")
 
 
 def test_a_viewer_file_is_for_one_connection() -> None:

@@ -71,6 +71,12 @@ def test_a_guest_that_lies_is_read_with_limits() -> None:
     assert len(found.addresses) <= 16 and all(each.startswith("10.") for each in found.addresses)
 
 
+def test_an_address_has_no_zone_which_may_be_any_text() -> None:
+    told = {"if.count": 1, "if.0.addr.count": 1, "if.0.addr.0.addr": "2001:db8::7%a\r\nb:s:c"}
+    found = ask(FakeDomain(told))
+    assert found is not None and found.addresses == ("2001:db8::7",)
+
+
 def test_none_answers_where_there_is_none() -> None:
     assert ask(FakeDomain(UNRESPONSIVE)) is None
     assert ask(FakeDomain(error(libvirt.VIR_ERR_OPERATION_INVALID, "not running"))) is None

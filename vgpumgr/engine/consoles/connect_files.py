@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ipaddress import ip_address
 
-from vgpumgr.model.codec import printable
 from vgpumgr.model.errors import Conflict
 
 RDP_PORT = 3389
@@ -35,7 +34,7 @@ def rdp_file(address: str, port: int, *, user: str) -> str:
     """
     host = f"[{address}]" if ":" in address else address
     lines = {
-        "full address:s": f"{host}:{port}",
+        "full address:s": f"{_line(host)}:{port}",
         "username:s": _line(user),
         "prompt for credentials:i": "1",
         "authentication level:i": "2",
@@ -66,4 +65,4 @@ def vv_file(address: str, password: str, *, title: str) -> str:
 
 
 def _line(text: str) -> str:
-    return printable(text).replace("\n", " ")[:255]
+    return "".join(each if each.isprintable() else " " for each in text)[:255]

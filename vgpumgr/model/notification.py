@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +15,13 @@ from vgpumgr.model.role_binding import EVERY_TENANT
 
 MOST_NOTIFICATIONS = 64
 DIGEST_S, EVERY_S = 60.0, 900.0
+_LOCAL, _LABEL = r"[A-Za-z0-9_%+'-]+", r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
+_ADDRESS = re.compile(rf"(?=.{{1,64}}@.{{1,253}}$){_LOCAL}(\.{_LOCAL})*@{_LABEL}(\.{_LABEL})*")
+
+
+def is_mail_address(text: str) -> bool:
+    """Is it one that headers of mail may have, like ``ops@example.com``?"""
+    return _ADDRESS.fullmatch(text) is not None
 
 
 class Severity(StrEnum):

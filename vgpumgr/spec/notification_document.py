@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from vgpumgr.model.notification import NotificationRule, Severity
+from vgpumgr.model.notification import NotificationRule, Severity, is_mail_address
 from vgpumgr.model.role_binding import EVERY_TENANT
 from vgpumgr.spec.fields import Duration, Line, Name, Strict, refuse, seconds
 from vgpumgr.spec.load import decoded
@@ -16,12 +16,11 @@ from vgpumgr.spec.spec_file import START, SpecFindings, YamlTree, trees
 from vgpumgr.spec.validation_messages import report
 
 MOST_ADDRESSES = 50
-_ADDRESS = re.compile(r"[A-Za-z0-9._%+'-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?")
 _KIND = re.compile(r"[a-z]+(\.[a-z-]*)?")
 
 
 def _address(text: str) -> str:
-    if not _ADDRESS.fullmatch(text):
+    if not is_mail_address(text):
         refuse("is not a mail address, like ops@example.com")
     return text
 

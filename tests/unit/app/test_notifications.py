@@ -17,6 +17,7 @@ from tests.unit.store import values
 from vgpumgr.app.config import Config
 from vgpumgr.app.notifications import mail_server as product
 from vgpumgr.app.notifications import notification_schedule
+from vgpumgr.app.notifications.digest import mail_of
 from vgpumgr.app.notifications.notices import NoticeBuffer
 from vgpumgr.app.notifications.notification_schedule import (
     MailPace,
@@ -25,11 +26,16 @@ from vgpumgr.app.notifications.notification_schedule import (
 )
 from vgpumgr.app.secret_store import SecretStore
 from vgpumgr.app.setting_values import MailSecurity
-from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
+from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.holiday_calendar import HolidayCalendar
 from vgpumgr.model.ledger import Ledger
-from vgpumgr.model.notification import Notification, NotificationRule, Severity
+from vgpumgr.model.notification import (
+    Notification,
+    NotificationRule,
+    Severity,
+    is_mail_address,
+)
 from vgpumgr.model.pool_schedule import WeekHours
 from vgpumgr.model.secret import SecretValue
 from vgpumgr.store import open_ledger
@@ -54,13 +60,14 @@ class Fleet:
         self.secrets = SecretStore(folder / "secrets")
         self.notices = NoticeBuffer()
         self.events: list[ControllerEvent] = []
+        self.emit: Emit = self.events.append
         self.schedule = self.begun()
 
     def begun(self) -> NotificationSchedule:
         """One more process."""
         return NotificationSchedule(
             *(self.ledger, self.config, self.secrets, self.notices),
-            *(self.events.append, QUICK, lambda: self.now),
+            *(self.emit, QUICK, lambda: self.now),
         )
 
     def tell(self, kind: EventKind, text: str, **about: str) -> None:
@@ -236,6 +243,39 @@ def test_some_addresses_may_be_refused(fleet: Fleet, box: Mailbox) -> None:
     assert "gone@example.com (550 no such user)" in event.text
 
 
+def test_a_refused_address_is_told_once_and_not_mailed_about_for_ever(
+    fleet: Fleet, box: Mailbox
+) -> None:
+    fleet.emit = fleet.notices.telling(fleet.events.append)
+    fleet.schedule = fleet.begun()
+    fleet.ledger.set_notification(replace(RULE, to=("gone@example.com", "ops@example.com")))
+    fleet.tell(EventKind.POOL_WARNS, "pool cad: full")
+    fleet.pass_time(0)
+    for _ in range(6):
+        box.refuse["RCPT"] = ["550 no such user"]
+        fleet.pass_time(1000)
+    assert [each["Subject"] for each in box.mails] == [
+        "vgpumgr warning: pool-warns",
+        "vgpumgr warning: notification-failed",
+    ]
+
+
+def test_a_record_written_while_records_are_read_is_told_once(
+    fleet: Fleet, box: Mailbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet.tell(EventKind.POOL_WARNS, "first")
+    fleet.pass_time(0)
+    end = fleet.ledger.trail_since(None)
+    fleet.tell(EventKind.POOL_WARNS, "second")
+    fleet.schedule = fleet.begun()
+    with monkeypatch.context() as earlier:
+        earlier.setattr(type(fleet.ledger), "trail_since", lambda *_: end)
+        fleet.pass_time(1)
+    for _ in range(2):
+        fleet.pass_time(1000)
+    assert [each["Subject"] for each in box.mails] == ["vgpumgr warning: pool-warns (2)"]
+
+
 @pytest.mark.parametrize("security", [MailSecurity.STARTTLS, MailSecurity.TLS])
 def test_a_password_is_sent_over_tls_alone(tmp_path: Path, security: MailSecurity) -> None:
     authority, certificate = Authority(tmp_path / "ca"), tmp_path / "server"
@@ -294,6 +334,7 @@ def test_a_server_without_starttls_gets_no_password(tmp_path: Path, box: Mailbox
     ("settings", "why"),
     [
         ({"mail_from": ""}, "no sender"),
+        ({"mail_from": "vGPUs <a@example.com>"}, "mail_from is no mail address"),
         ({"mail_server": "a:b:c"}, "no address"),
         ({"mail_server": "h:99999"}, "no address"),
         ({"mail_user": "u"}, "no secret"),
@@ -310,6 +351,22 @@ def test_settings_that_do_not_agree_are_refused(settings: dict[str, str], why: s
     )
     with pytest.raises(UsageError, match=why):
         product.mail_server(replace(config, **settings))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a..b@x.org", ".a@x.org", "a.@x.org", "a@x..org", "a@-x.org", "a\n@x.org"],
+)
+def test_an_address_that_no_mail_could_be_sent_to_is_refused(text: str) -> None:
+    """One such would keep the mails of all the others."""
+    assert not is_mail_address(text)
+
+
+@pytest.mark.parametrize("text", ["ops@example.com", "a.b+c%d_e'f-@x.y-z.org", "root@localhost"])
+def test_headers_take_what_is_a_mail_address(text: str) -> None:
+    assert is_mail_address(text)
+    sent = mail_of("s", "t", sender=text, to=(text,), at=0.0, message_id="m")
+    assert sent["To"] == text
 
 
 def test_nothing_waits_for_a_server_that_hangs(

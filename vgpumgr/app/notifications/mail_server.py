@@ -15,6 +15,7 @@ from pathlib import Path
 from vgpumgr.app.config import Config
 from vgpumgr.app.setting_values import MailSecurity
 from vgpumgr.model.errors import UsageError, VgpumgrError
+from vgpumgr.model.notification import is_mail_address
 from vgpumgr.model.role_binding import EVERY_TENANT
 from vgpumgr.model.secret import SecretReader
 
@@ -108,6 +109,11 @@ def mail_server(config: Config) -> MailServer | None:
         )
     if not config.mail_from:
         raise UsageError("mail has no sender", next="mail_from: vgpumgr@example.com")
+    if not is_mail_address(config.mail_from):
+        raise UsageError(
+            f"the setting mail_from is no mail address: {config.mail_from!r:.80}",
+            next="mail_from: vgpumgr@example.com",
+        )
     if config.mail_user and not config.mail_password:
         raise UsageError(
             "mail_user is set, and no secret with its password",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from vgpumgr.app.config import Config
@@ -70,12 +70,15 @@ def claim_of(name: str) -> str:
 
 @dataclass(slots=True)
 class _Progress:
-    """How far this process has come with a rule: ``seq`` is the last record that it has read."""
+    """How far this process has come with a rule: ``seq`` is the last record that it has read,
+    ``refused`` whether addresses were refused by the last mail that others took.
+    """
 
     rule: Notification
     seq: int
     digest: Digest | None = None
     kept_at: float = 0.0
+    refused: bool = False
 
 
 class NotificationSchedule:
@@ -120,7 +123,8 @@ class NotificationSchedule:
             except Exception as defect:
                 self._tell_fault(f"{type(defect).__name__}: {defect}")
                 wait_s = _AGAIN_S
-        self._write_notices()
+        with suppress(VgpumgrError):
+            self._write_notices()
 
     def look(self) -> None:
         """One look: notices are written, and mails sent that are due."""
@@ -130,13 +134,13 @@ class NotificationSchedule:
             self._progress.clear()
             return
         server, holidays = self._server(), holidays_of(self._ledger.calendars())
-        names = {each.name for each in found}
+        end, names = self._ledger.trail_since(None).end, {each.name for each in found}
         self._progress = {k: v for k, v in self._progress.items() if k in names}
         for each in found:
             if self._ending.is_set():
                 return
             if each.paused_at is None and self._ledger.claim(claim_of(each.name)):
-                self._round(each, server, holidays)
+                self._round(each, end, server, holidays)
 
     def _write_notices(self) -> None:
         while notices := self._notices.take():
@@ -151,24 +155,25 @@ class NotificationSchedule:
             return None
 
     def _round(
-        self, notification: Notification, server: MailServer | None, holidays: Holidays
+        self, notification: Notification, end: int, server: MailServer | None, holidays: Holidays
     ) -> None:
         known = self._progress.get(notification.name)
         if known is None or known.rule.rule != notification.rule:
             known = _Progress(notification, notification.cursor)
             self._progress[notification.name] = known
         known.rule = notification
-        self._read(known)
+        self._read(known, end)
         if known.digest is None:
             self._pass_over(known)
         elif server is not None and self._is_due(known, known.digest, holidays):
             self._send(known, known.digest, server)
 
-    def _read(self, known: _Progress) -> None:
-        """Records since: many are read over several looks."""
+    def _read(self, known: _Progress, end: int) -> None:
+        """Records since, where the trail ends at ``end`` or later: many are read over several
+        looks.
+        """
         rule = known.rule.rule
         reads = self._ledger.within(Scope.of(rule.tenant))
-        end = self._ledger.trail_since(None).end
         for _ in range(PAGES if end > known.seq else 0):
             page = reads.audit_after(known.seq, PAGE)
             for record in page:
@@ -176,8 +181,9 @@ class NotificationSchedule:
                     if known.digest is None:
                         known.digest = Digest(first=record)
                     known.digest.add(record)
-            known.seq = page[-1].seq if len(page) == PAGE else max(known.seq, end)
+            known.seq = page[-1].seq if page else known.seq
             if len(page) < PAGE:
+                known.seq = max(known.seq, end)
                 return
 
     def _pass_over(self, known: _Progress) -> None:
@@ -211,8 +217,9 @@ class NotificationSchedule:
             return
         self._ledger.notified(it.name, known.seq, now)
         known.digest = None
-        if refused:
+        if refused and not known.refused:  # what is told is a record, of which mail may be sent
             self._tell(f"notification {it.name}: {refused}", it.name)
+        known.refused = bool(refused)
 
     def _failed(self, it: Notification, fault: NotSent) -> None:
         failures = it.failures + 1

@@ -5,13 +5,11 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
 from vgpumgr.model.holiday_calendar import MOST_DAYS, HolidayCalendar
 from vgpumgr.spec.fields import Line, Name, Strict, refuse
-from vgpumgr.spec.load import decoded
-from vgpumgr.spec.spec_file import START, SpecFindings, YamlTree, trees
-from vgpumgr.spec.validation_messages import report
+from vgpumgr.spec.single_kind import load_documents
 
 
 def _day(value: Any) -> Any:
@@ -50,24 +48,4 @@ def load_calendars(data: bytes | str, source: str) -> tuple[HolidayCalendar, ...
     """The calendars of a file; ``source`` is its name in messages. SpecError with every problem
     found.
     """
-    findings = SpecFindings(source)
-    text = decoded(data, findings)
-    findings.raise_if_any()
-    found: dict[str, HolidayCalendar] = {}
-    for tree in trees(text, findings):
-        _take(tree, found, findings)
-    if not (found or findings.found):
-        findings.add(START, "no document with kind: Calendar")
-    findings.raise_if_any()
-    return tuple(found.values())
-
-
-def _take(tree: YamlTree, found: dict[str, HolidayCalendar], findings: SpecFindings) -> None:
-    try:
-        calendar = CalendarModel.model_validate(tree.data).value()
-    except ValidationError as error:
-        report(error.errors(include_url=False), CalendarModel, tree, frozenset(), findings)
-        return
-    if calendar.name in found:
-        findings.add(tree.value_mark(("name",)), "another document has that name", ("name",))
-    found[calendar.name] = calendar
+    return load_documents(data, source, CalendarModel, CalendarModel.value, lambda it: it.name)

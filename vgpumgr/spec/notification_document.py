@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field
 
 from vgpumgr.model.notification import NotificationRule, Severity, is_mail_address
 from vgpumgr.model.role_binding import EVERY_TENANT
 from vgpumgr.spec.fields import Duration, Line, Name, Strict, refuse, seconds
-from vgpumgr.spec.load import decoded
 from vgpumgr.spec.pool_document import HoursModel, Zone
-from vgpumgr.spec.spec_file import START, SpecFindings, YamlTree, trees
-from vgpumgr.spec.validation_messages import report
+from vgpumgr.spec.single_kind import load_documents
 
 MOST_ADDRESSES = 50
 _KIND = re.compile(r"[a-z]+(\.[a-z-]*)?")
@@ -69,24 +67,5 @@ def load_notifications(data: bytes | str, source: str) -> tuple[NotificationRule
     """The rules of a file; ``source`` is its name in messages. SpecError with every problem
     found.
     """
-    findings = SpecFindings(source)
-    text = decoded(data, findings)
-    findings.raise_if_any()
-    found: dict[str, NotificationRule] = {}
-    for tree in trees(text, findings):
-        _take(tree, found, findings)
-    if not (found or findings.found):
-        findings.add(START, "no document with kind: Notification")
-    findings.raise_if_any()
-    return tuple(found.values())
-
-
-def _take(tree: YamlTree, found: dict[str, NotificationRule], findings: SpecFindings) -> None:
-    try:
-        rule = NotificationModel.model_validate(tree.data).value()
-    except ValidationError as error:
-        report(error.errors(include_url=False), NotificationModel, tree, frozenset(), findings)
-        return
-    if rule.name in found:
-        findings.add(tree.value_mark(("name",)), "another document has that name", ("name",))
-    found[rule.name] = rule
+    model = NotificationModel
+    return load_documents(data, source, model, model.value, lambda it: it.name)

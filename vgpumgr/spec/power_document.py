@@ -6,13 +6,11 @@ import re
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from vgpumgr.model.power import PowerBudget, PowerMeter
 from vgpumgr.spec.fields import Labels, Name, Strict, refuse
-from vgpumgr.spec.load import decoded
-from vgpumgr.spec.spec_file import START, SpecFindings, YamlTree, trees
-from vgpumgr.spec.validation_messages import report
+from vgpumgr.spec.single_kind import load_documents
 
 _MOST_WATTS = 1_000_000_000
 
@@ -102,24 +100,5 @@ def load_budgets(data: bytes | str, source: str) -> tuple[PowerBudget, ...]:
     """The budgets of a file, in its order; ``source`` is its name in messages. SpecError with every
     problem found.
     """
-    findings = SpecFindings(source)
-    text = decoded(data, findings)
-    findings.raise_if_any()
-    budgets: dict[str, PowerBudget] = {}
-    for tree in trees(text, findings):
-        _take(tree, budgets, findings)
-    if not (budgets or findings.found):
-        findings.add(START, "no document with kind: PowerBudget")
-    findings.raise_if_any()
-    return tuple(budgets.values())
-
-
-def _take(tree: YamlTree, budgets: dict[str, PowerBudget], findings: SpecFindings) -> None:
-    try:
-        budget = PowerBudgetModel.model_validate(tree.data).value()
-    except ValidationError as error:
-        report(error.errors(include_url=False), PowerBudgetModel, tree, frozenset(), findings)
-        return
-    if budget.name in budgets:
-        findings.add(tree.value_mark(("name",)), "another document has that name", ("name",))
-    budgets[budget.name] = budget
+    model = PowerBudgetModel
+    return load_documents(data, source, model, model.value, lambda it: it.name)

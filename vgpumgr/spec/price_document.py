@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from vgpumgr.model.json_times import instant
 from vgpumgr.model.showback import CURRENCY, MOST_DECIMALS, PRICE, PriceBook
 from vgpumgr.spec.fields import Line, Strict, refuse
-from vgpumgr.spec.load import decoded
-from vgpumgr.spec.spec_file import START, FileMark, SpecFindings, YamlTree, trees
-from vgpumgr.spec.validation_messages import report
+from vgpumgr.spec.single_kind import load_documents
 
 _MOST_MODELS = 1000
 
@@ -78,25 +76,12 @@ def load_prices(data: bytes | str, source: str) -> tuple[PriceBook, ...]:
     """The price books of a file, in its order; ``source`` is its name in messages. SpecError with
     every problem found.
     """
-    findings = SpecFindings(source)
-    text = decoded(data, findings)
-    findings.raise_if_any()
-    books: dict[float, PriceBook] = {}
-    for tree in trees(text, findings):
-        _take(tree, books, findings)
-    if not (books or findings.found):
-        findings.add(START, "no document with kind: PriceBook")
-    findings.raise_if_any()
-    return tuple(books.values())
-
-
-def _take(tree: YamlTree, books: dict[float, PriceBook], findings: SpecFindings) -> None:
-    try:
-        book = PriceBookModel.model_validate(tree.data).value()
-    except ValidationError as error:
-        report(error.errors(include_url=False), PriceBookModel, tree, frozenset(), findings)
-        return
-    if book.begins_at in books:
-        mark: FileMark = tree.value_mark(("from",))
-        findings.add(mark, "another document begins then", ("from",))
-    books[book.begins_at] = book
+    return load_documents(
+        data,
+        source,
+        PriceBookModel,
+        PriceBookModel.value,
+        lambda it: it.begins_at,
+        at="from",
+        again="another document begins then",
+    )

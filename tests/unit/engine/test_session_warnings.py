@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.poolworld import desktop, session
-from vgpumgr.engine.pools.session_warnings import ending, message
+from vgpumgr.engine.pools.session_warnings import ending, message, tell_users
 from vgpumgr.model.desktop import DesktopRecord
 
 ROW = DesktopRecord(
@@ -38,3 +40,25 @@ def test_each_system_has_its_program() -> None:
         "wall",
         "This desktop is taken away in 1 minute. Please save your work and log off.",
     )
+
+
+def test_a_user_is_told_once_and_the_ledger_is_read_only_when_it_is_time() -> None:
+    vm = SimpleNamespace(id="v", name=ROW.name, spec=SimpleNamespace(agent=False))
+    asked: list[list[str]] = []
+
+    def desktops(names: list[str]) -> list[DesktopRecord]:
+        asked.append(names)
+        return [ROW, replace(ROW, vm_id="another")]
+
+    now, told = [0.0], set[tuple[str, float, float, float]]()
+    context: Any = SimpleNamespace(
+        clock=SimpleNamespace(now=lambda: now[0]),
+        stop=SimpleNamespace(is_set=lambda: False),
+        ledger=SimpleNamespace(vms=lambda host: [vm] if host == "h1" else [], desktops=desktops),
+    )
+    found = []
+    for now[0] in (0.0, 399.0, 400.0, 401.0, 880.0, 1000.0, 1001.0):
+        found += tell_users(context, "h1", 1000.0, told)
+    assert [(each.user, each.minutes) for each in found] == [("ada", 10), ("ada", 2)]
+    assert found[0].why == "its file does not say agent: true"
+    assert asked == [[ROW.name]] * 3

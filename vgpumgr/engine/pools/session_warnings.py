@@ -77,8 +77,11 @@ def tell_users(
     that were told before, and grows.
     """
     now = context.clock.now()
+    if not 0 < deadline - now <= max(BEFORE_S):
+        return
     vms = {vm.id: vm for vm in context.ledger.vms(host)}
-    rows = (row for row in context.ledger.desktops() if row.vm_id in vms) if vms else ()
+    names = [vm.name for vm in vms.values()]
+    rows = (row for row in context.ledger.desktops(names) if row.vm_id in vms) if names else ()
     for each in ending(rows, deadline, now):
         if each.key in told or context.stop.is_set():
             continue

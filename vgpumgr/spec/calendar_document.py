@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from vgpumgr.model.holiday_calendar import MOST_DAYS, HolidayCalendar
 from vgpumgr.spec.fields import Line, Name, Strict, refuse
@@ -38,6 +38,14 @@ class CalendarModel(Strict):
     kind: Literal["Calendar"]
     name: Name
     days: list[HolidayModel] = Field(min_length=1, max_length=MOST_DAYS)
+
+    @model_validator(mode="after")
+    def _once_each(self) -> CalendarModel:
+        days = [each.day for each in self.days]
+        for number, day in enumerate(days):
+            if day in days[:number]:
+                refuse(f"{day} is named already", "days", number, "day")
+        return self
 
     def value(self) -> HolidayCalendar:
         """The calendar in the model's words."""

@@ -30,9 +30,6 @@ class LicenceItem(TypedDict):
     left: int | None
 
 
-_SERIES = {Edition.VAPPS: "A", Edition.VPC: "B", Edition.VWS: "Q", Edition.NVAIE: "C"}
-
-
 def licence_items(context: CallContext) -> list[LicenceItem]:
     """Every edition: seats are of the fleet, not of a tenant."""
     ledger = context.app.ledger
@@ -45,7 +42,7 @@ def _item(edition: Edition, seats: int | None, used: int) -> LicenceItem:
     return {
         "name": edition.value,
         "product": edition.product,
-        "series": _SERIES[edition],
+        "series": edition.series,
         "seats": seats,
         "used": used,
         "left": None if seats is None else max(0, seats - used),

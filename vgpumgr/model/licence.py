@@ -40,6 +40,11 @@ class Edition(StrEnum):
         """The product, as NVIDIA writes it."""
         return _TITLES[self]
 
+    @property
+    def series(self) -> str:
+        """The letter of the vGPU types that need it."""
+        return next(series for series, edition in _SERIES.items() if edition is self)
+
 
 _TITLES = {
     Edition.VAPPS: "vApps",

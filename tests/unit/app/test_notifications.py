@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -333,6 +334,7 @@ def test_a_server_without_starttls_gets_no_password(tmp_path: Path, box: Mailbox
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
+        ({"mail_ca": Path("/nowhere/ca.pem")}, "no file /nowhere/ca.pem"),
         ({"mail_from": ""}, "no sender"),
         ({"mail_from": "vGPUs <a@example.com>"}, "mail_from is no mail address"),
         ({"mail_server": "a:b:c"}, "no address"),
@@ -341,7 +343,7 @@ def test_a_server_without_starttls_gets_no_password(tmp_path: Path, box: Mailbox
         ({"mail_user": "u", "mail_password": "p"}, "without TLS"),
     ],
 )
-def test_settings_that_do_not_agree_are_refused(settings: dict[str, str], why: str) -> None:
+def test_settings_that_do_not_agree_are_refused(settings: dict[str, Any], why: str) -> None:
     config = Config(
         ledger="",
         state_dir=Path(),

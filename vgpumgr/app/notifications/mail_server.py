@@ -123,6 +123,8 @@ def mail_server(config: Config) -> MailServer | None:
         raise UsageError(
             "a password is not sent without TLS", next="mail_security: starttls, or tls"
         )
+    if config.mail_ca is not None and not config.mail_ca.is_file():
+        raise UsageError(f"no file {config.mail_ca}", next="mail_ca: a file of certificates")
     return MailServer(
         host=found[1].strip("[]"),
         port=port,

@@ -15,7 +15,7 @@ from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result
 from vgpumgr.endpoints.figure_items import gpu_now, newest_sample, part_now
 from vgpumgr.endpoints.refusal_items import own_vms
 from vgpumgr.endpoints.shapes import Name
-from vgpumgr.endpoints.top import asked_now, current_of
+from vgpumgr.endpoints.top import asked_now, current_of, silent_hosts
 from vgpumgr.model.domain import OFF, DomainState
 from vgpumgr.model.formats import size_words
 
@@ -90,6 +90,7 @@ def _facts(context: CallContext, vm: VmRecord, *, refresh: bool) -> PerformanceF
     [host] = [each for each in view.hosts if each.name == vm.host]
     known, own = host.facts, own_vms(context)
     told = any(gpu.told is not None for gpu in gpus)
+    silent = silent_hosts(sample, vm.host) if sample is not None and own is None else []
     return PerformanceFacts(
         vm=vm.name,
         host=vm.host,
@@ -105,6 +106,7 @@ def _facts(context: CallContext, vm: VmRecord, *, refresh: bool) -> PerformanceF
         disk_limits=tuple(_disk_limits(vm)),
         nic_limits=tuple(_nic_limits(vm)),
         measured_s=time.time() - sample.at if sample is not None and told else None,
+        silent=silent[0]["why"] if silent else "",
     )
 
 

@@ -83,7 +83,7 @@ def show_top(context: CallContext, asked: TopAsked) -> Result[TopAnswer]:
     hosts = None if host is None else {host}
     found = (top_gpu(each, own) for each in current_of(context, sample, hosts))
     items = [each for each in found if own is None or each["parts"]]
-    silent = _silent(sample, host)
+    silent = silent_hosts(sample, host)
     error = unread_error(tuple(f"{each['host']}: {each['why']}" for each in silent))
     return Result(
         answer={
@@ -132,7 +132,8 @@ def current_of(
     return list(current_gpus(frames(view), sample))
 
 
-def _silent(sample: FleetSample, host: str | None) -> list[SilentHost]:
+def silent_hosts(sample: FleetSample, host: str | None) -> list[SilentHost]:
+    """The hosts, or one, that told no figures, and why."""
     return [
         {
             "host": each.host,

@@ -89,7 +89,8 @@ class DeviceLimit:
 class PerformanceFacts:
     """A VM with its place. ``host_vcpus`` are those of all VMs that run there, on ``host_cpus``;
     ``numa_nodes`` is how many the host has, ``numa_node`` the VM's (None: it is bound to none).
-    ``measured_s`` is the age of the figures; None: there are none of now.
+    ``measured_s`` is the age of the figures; None: there are none of now, and ``silent`` says why
+    the host tells none, where that is known.
     """
 
     vm: str
@@ -106,6 +107,7 @@ class PerformanceFacts:
     disk_limits: tuple[DeviceLimit, ...] = ()
     nic_limits: tuple[DeviceLimit, ...] = ()
     measured_s: float | None = None
+    silent: str = ""
 
 
 def findings(facts: PerformanceFacts) -> tuple[PerformanceFinding, ...]:
@@ -125,11 +127,13 @@ def _found(facts: PerformanceFacts) -> Iterator[PerformanceFinding]:
         )
         return
     if facts.measured_s is None and any(not each.whole for each in facts.parts):
+        why = f": {facts.silent}" if facts.silent else " lately"
+        reads = "vgpumgr serve on this machine reads them; vgpumgr doctor"
         yield PerformanceFinding(
             code="figures",
             verdict=Verdict.UNKNOWN,
-            text=f"{facts.host} has told no figures lately",
-            next="vgpumgr serve on this machine reads them; vgpumgr doctor",
+            text=f"{facts.host} has told no figures{why}",
+            next=f"vgpumgr doctor {facts.host}" if facts.silent else reads,
         )
     for part in facts.parts:
         yield from _of_part(facts, part)
@@ -176,7 +180,7 @@ def _licence(part: PartFacts) -> PerformanceFinding | None:
     if part.licensed is None:
         text = f"whether the guest has its licence ({edition}) is not told"
         return PerformanceFinding(
-            code="licence", verdict=Verdict.UNKNOWN, text=text, next="nvidia-smi -q"
+            code="licence", verdict=Verdict.UNKNOWN, text=text, next="nvidia-smi -q in the guest"
         )
     if part.licensed:
         text = "the guest has its licence"

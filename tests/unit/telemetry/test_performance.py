@@ -132,6 +132,12 @@ def test_a_part(code: str, changes: dict[str, object], verdict: Verdict, text: s
     [
         ("off", {"running": False}, CAUSE, "desk does not run"),
         ("figures", {"measured_s": None}, UNKNOWN, "h1 has told no figures lately"),
+        (
+            "figures",
+            {"measured_s": None, "silent": "no route"},
+            UNKNOWN,
+            "h1 has told no figures: no route",
+        ),
         ("numa", {"numa_node": None}, POSSIBLE, "bound to no NUMA node"),
         ("cpu-overcommit", {"host_vcpus": 96}, POSSIBLE, "96 vCPUs of running VMs on 64 CPUs"),
         ("cpu-overcommit", {"host_vcpus": 96, "pinned": True}, OUT, "pinned"),

@@ -34,11 +34,14 @@ class _Guest:
     host: str
     profile: str
     since: float
+    seen: float
     told: bool = False
 
 
 class LicenceWatch:
-    """Remembers since when each guest has had none. A guest that tells nothing stays as it is."""
+    """Remembers since when each guest has had none. A guest that tells nothing for a while
+    stays as it is; one that tells nothing for longer was off.
+    """
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
         self._patience_s = patience_s
@@ -62,9 +65,10 @@ class LicenceWatch:
             if gone is not None and gone.told:
                 yield LicenceNotice(text=f"{vm} has its licence", vm=vm, host=host, over=True)
             return
-        known = self._guests.setdefault(vm, _Guest(host, profile, now))
-        if known.host != host:
-            known.host, known.since = host, now  # it has started again there
+        known = self._guests.setdefault(vm, _Guest(host, profile, now, now))
+        if known.host != host or now - known.seen > self._patience_s:
+            known.host, known.since = host, now  # it has started again
+        known.seen = now
         if not known.told and now - known.since >= self._patience_s:
             known.told = True
             edition = edition_of(profile)

@@ -57,6 +57,13 @@ def test_a_guest_that_started_elsewhere_is_given_its_while_again() -> None:
     assert len(desk.at(2300, 0, host="h2")) == 1
 
 
+def test_a_guest_that_was_off_for_a_night_is_given_its_while_again() -> None:
+    desk = Watched()
+    assert desk.at(0, 0) == desk.at(40_000, 0) == desk.at(41_000, 0) == []
+    [(_, text)] = desk.at(41_300, 0)
+    assert "no licence for 21 minutes" in text
+
+
 def test_an_edition_is_told_once_when_nine_tenths_are_used() -> None:
     watch = LicenceWatch()
     licences = [Licence(edition=Edition.VWS, seats=10)]

@@ -110,24 +110,65 @@ class HostFrame:
     gpus: tuple[GpuFrame, ...]
 
 
-def frames(
-    view: LedgerView,
-    pools: Sequence[PoolRecord] = (),
-    desktops: Sequence[DesktopRecord] = (),
-    *,
-    users: bool = False,
-) -> tuple[HostFrame, ...]:
-    """Every host with a frame for each of its GPUs. ``users``: the owners of dedicated desktops are
-    named.
+class FleetFrames:
+    """Makes frames, reading after reading: those of GPUs of whose host the view has the very rows
+    that it had before are used once more, with the texts that were made in them.
     """
-    owners = _owners(view.vms, pools, desktops, users=users)
-    held: dict[str, list[Allocation]] = {}
-    for each in view.allocations:
-        held.setdefault(each.gpu, []).append(each)
-    gpus: dict[str, list[GpuRecord]] = {}
-    for gpu in view.gpus:
-        gpus.setdefault(gpu.host, []).append(gpu)
-    return tuple(_host(host, gpus.get(host.name, ()), held, owners) for host in view.hosts)
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[tuple[object, ...], tuple[GpuFrame, ...]]] = {}
+
+    def of(
+        self,
+        view: LedgerView,
+        pools: Sequence[PoolRecord] = (),
+        desktops: Sequence[DesktopRecord] = (),
+        *,
+        users: bool = False,
+    ) -> tuple[HostFrame, ...]:
+        """Every host with a frame for each of its GPUs. ``users``: the owners of dedicated desktops
+        are named.
+        """
+        owners = _owners(view.vms, pools, desktops, users=users)
+        held: dict[str, list[Allocation]] = {}
+        for each in view.allocations:
+            held.setdefault(each.gpu, []).append(each)
+        gpus: dict[str, list[GpuRecord]] = {}
+        for gpu in view.gpus:
+            gpus.setdefault(gpu.host, []).append(gpu)
+        last, self._last = self._last, {}
+        return tuple(
+            self._host(host, gpus.get(host.name, ()), held, owners, last.get(host.name))
+            for host in view.hosts
+        )
+
+    def _host(
+        self,
+        host: HostRecord,
+        gpus: Sequence[GpuRecord],
+        held: Mapping[str, Sequence[Allocation]],
+        owners: Mapping[str, PartOwner],
+        last: tuple[tuple[object, ...], tuple[GpuFrame, ...]] | None,
+    ) -> HostFrame:
+        holds = [each for gpu in gpus for each in held.get(gpu.id, ())]
+        rack = host.labels.get(RACK, "")
+        rows = (rack, *gpus, *holds, *(owners.get(each.vm_id) for each in holds))
+        # Equal rows are the very same ones but for owners: comparing them costs little.
+        if last is not None and last[0] == rows:
+            made = last[1]
+        else:
+            found = sorted(gpus, key=lambda each: each.facts.device)
+            made = tuple(
+                _gpu(host, number, each, held.get(each.id, ()), owners)
+                for number, each in enumerate(found)
+            )
+        self._last[host.name] = rows, made
+        return HostFrame(record=host, labels=label_text({"host": host.name}), rack=rack, gpus=made)
+
+
+def frames(view: LedgerView) -> tuple[HostFrame, ...]:
+    """Every host with a frame for each of its GPUs, for one use."""
+    return FleetFrames().of(view)
 
 
 def _owners(
@@ -153,24 +194,6 @@ def _owner(
         pool=pool.name if pool is not None else "",
         domain=vm.id,
         user=row.desktop.owner if users and dedicated and row is not None else "",
-    )
-
-
-def _host(
-    host: HostRecord,
-    gpus: Sequence[GpuRecord],
-    held: Mapping[str, Sequence[Allocation]],
-    owners: Mapping[str, PartOwner],
-) -> HostFrame:
-    found = sorted(gpus, key=lambda each: each.facts.device)
-    return HostFrame(
-        record=host,
-        labels=label_text({"host": host.name}),
-        rack=host.labels.get(RACK, ""),
-        gpus=tuple(
-            _gpu(host, number, each, held.get(each.id, ()), owners)
-            for number, each in enumerate(found)
-        ),
     )
 
 

@@ -24,7 +24,7 @@ from vgpumgr.telemetry import ledger_gauges
 from vgpumgr.telemetry.current_figures import CurrentGpu, current_gpus
 from vgpumgr.telemetry.exposition import Exposition
 from vgpumgr.telemetry.figure_sampler import FigureSampler
-from vgpumgr.telemetry.fleet_frame import HostFrame, frames
+from vgpumgr.telemetry.fleet_frame import FleetFrames, HostFrame
 from vgpumgr.telemetry.licence_watch import LicenceNotice, LicenceWatch
 from vgpumgr.telemetry.measured_series import MeasuredSeries
 from vgpumgr.telemetry.room_gauges import RoomGauges
@@ -152,6 +152,7 @@ class TelemetryRound:
         self._rooms = RoomGauges(context, context.clock.monotonic)
         self._measured = MeasuredSeries(details=options.details)
         self._totals = RunningTotals()
+        self._frames = FleetFrames()
         self._licences = LicenceWatch()
         self._known: Readings | None = None
         self._since: float | None = None
@@ -164,8 +165,8 @@ class TelemetryRound:
         sample = FleetSample(
             at=now, interval_s=self._options.interval_s, hosts=tuple(samples.values())
         )
-        out = self.written(samples, self._context.clock.now())
         known = self._readings()
+        out = self._written(known, samples, self._context.clock.now())
         if known.loads:
             sample = replace(sample, loads=vm_loads(known.hosts, sample))
         meters = self._meters(known.budgets)
@@ -186,9 +187,10 @@ class TelemetryRound:
         yield from self._licences.guests(current_gpus(known.hosts, sample), sample.at)
         yield from self._licences.seats(known.licences, known.seats)
 
-    def written(self, samples: Mapping[str, HostSample], now: float) -> Exposition:
+    def _written(
+        self, known: Readings, samples: Mapping[str, HostSample], now: float
+    ) -> Exposition:
         """All series of these samples, at ``now`` (Unix seconds)."""
-        known = self._readings()
         out = Exposition()
         self._measured.add(out, known.hosts, samples)
         ledger_gauges.add_hosts(out, known.hosts, samples, now)
@@ -209,7 +211,7 @@ class TelemetryRound:
         version = ledger.version()
         if self._known is None or self._known.version != version:
             view, pools, desktops = read_view(ledger), ledger.pools(), ledger.desktops()
-            hosts = frames(view, pools, desktops, users=self._options.users)
+            hosts = self._frames.of(view, pools, desktops, users=self._options.users)
             rows = {row.vm_id: row for row in desktops if row.vm_id}
             names = {pool.id: pool.name for pool in pools}
             self._known = Readings(

@@ -19,7 +19,7 @@ from vgpumgr.model.gpu_figures import VgpuFigures
 from vgpumgr.model.operation import OperationRecord, OperationState
 from vgpumgr.telemetry.exposition import Exposition
 from vgpumgr.telemetry.figure_sampler import FigureSampler
-from vgpumgr.telemetry.fleet_frame import frames
+from vgpumgr.telemetry.fleet_frame import FleetFrames, frames
 from vgpumgr.telemetry.measured_series import matched
 from vgpumgr.telemetry.running_totals import RunningTotals
 from vgpumgr.telemetry.telemetry_round import TelemetryOptions, TelemetryRound
@@ -173,3 +173,24 @@ def test_what_did_not_change_is_not_read_again(fleet: Fleet) -> None:
     assert rounds._readings() is known
     fleet.world.engine.refresh(["amd"])
     assert rounds._readings() is not known
+
+
+def test_frames_of_hosts_that_are_as_they_were_are_used_once_more(fleet: Fleet) -> None:
+    made, view = FleetFrames(), fleet.world.engine.view()
+    before = {each.record.name: each for each in made.of(view)}
+    pair = fleet.world.ledger.vm("pair").id
+    held = next(each for each in view.allocations if each.vm_id == pair)
+    changed = replace(held, memory_mib=(held.memory_mib or 0) + 1)
+    seen = [replace(each, observed_at=1.0) for each in view.hosts]
+    later = replace(
+        view,
+        hosts=tuple(seen),
+        allocations=tuple(changed if each is held else each for each in view.allocations),
+    )
+    after = {each.record.name: each for each in made.of(later)}
+    [host] = [gpu.host for gpu in view.gpus if gpu.id == held.gpu]
+    assert {name for name, each in after.items() if each.gpus is not before[name].gpus} == {host}
+    assert all(each.record.observed_at == 1.0 for each in after.values())
+    assert after[host] == next(each for each in frames(later) if each.record.name == host)
+    fewer = made.of(replace(later, hosts=later.hosts[1:]))
+    assert [each.record.name for each in fewer] == [each.name for each in later.hosts[1:]]

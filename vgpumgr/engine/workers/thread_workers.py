@@ -133,12 +133,14 @@ class ThreadLooks(Generic[T, K]):
     def _hanging(self, waiting: WaitPolicy) -> dict[str, float]:
         """The hosts that are not asked, and for how long they have been silent."""
         now, left = time.monotonic(), self._lanes.hanging()
+        if not left:
+            return {}
         skipped = (host for host in self._due if host in left and not waiting.insists_on(host))
         return {host: now - left[host] for host in skipped}
 
     def _begin(self, without: Collection[str]) -> float:
         """Begin as many as there are places for; in how many seconds the next one can begin."""
-        for host in [each for each in self._due if each not in without]:
+        while (host := next((each for each in self._due if each not in without), None)) is not None:
             place_in_s = self._place_in_s()
             if place_in_s > 0:
                 return place_in_s
@@ -149,6 +151,8 @@ class ThreadLooks(Generic[T, K]):
         return math.inf
 
     def _place_in_s(self) -> float:
+        if len(self._running) < self._most:
+            return 0.0
         now = time.monotonic()
         gives_way = (lane.began + self._gives_way_s - now for lane in self._running.values())
         left = sorted(seconds for seconds in gives_way if seconds > 0)
@@ -170,11 +174,15 @@ class ThreadLooks(Generic[T, K]):
         return waiting | {host: now - lane.began for host, lane in self._running.items()}
 
     def _take(self, within_s: float) -> None:
-        """The next answer, kept; waits so long for it."""
+        """The next answer, kept, and all that are there by then; waits so long for it."""
         try:
-            end = self._ends.get(timeout=None if math.isinf(within_s) else within_s)
+            self._keep_end(self._ends.get(timeout=None if math.isinf(within_s) else within_s))
+            while True:
+                self._keep_end(self._ends.get_nowait())
         except queue.Empty:
             return
+
+    def _keep_end(self, end: _End[T]) -> None:
         host, value = end.lane.host, end.value
         if isinstance(value, BaseException) and not isinstance(value, Exception):
             raise value

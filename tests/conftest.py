@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from itertools import count
@@ -60,6 +61,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         in_breadth = any(map(item.path.is_relative_to, wide))
         if in_breadth and item.get_closest_marker("mainline") is None:
             item.add_marker("thorough")
+
+
+def pytest_collection_finish() -> None:
+    """The collected tests stay until the end: looking for garbage among them again and again takes
+    a tenth of the time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -8,21 +8,33 @@ shift
 as_root=$([ "$(id -u)" -eq 0 ] && echo yes || true)
 status=0
 
+work=$(mktemp -d)
+memory=""
+alone=""
+end() {
+  [ -z "$alone" ] || { kill "$alone" 2>/dev/null; wait "$alone"; }
+  rm -rf "$work" ${memory:+"$memory"}
+}
+trap end EXIT
+
 # Tests that share the machine's namespaces run one after the other, beside all others: they mostly wait for daemons.
 if [ -n "$as_root" ]; then
-  said=$(mktemp)
-  .venv/bin/pytest -q -n0 -m "$select and (root or libvirtd)" "$@" >"$said" 2>&1 &
+  .venv/bin/pytest -q -n0 -m "$select and (root or libvirtd)" "$@" >"$work/said" 2>&1 &
   alone=$!
-  trap 'kill "$alone" 2>/dev/null; wait "$alone"; rm -f "$said"' EXIT
 else
   echo "not root: tests that need root or libvirtd are left out" >&2
 fi
 
-.venv/bin/pytest -q -n "$(nproc)" --dist loadfile -m "$select and not root and not libvirtd" "$@" || status=$?
+# Tests write many small ledgers, and wait for the disk at each commit: memory is used where there is room.
+free=$(df --output=avail -B1G /dev/shm 2>/dev/null | tail -n 1)
+[ "${free:-0}" -lt 6 ] || memory=$(mktemp -d /dev/shm/vgpumgr-tests.XXXXXX)
+.venv/bin/pytest -q -n "$(nproc)" --dist loadfile --basetemp "${memory:-$work}/tests" \
+  -m "$select and not root and not libvirtd" "$@" || status=$?
 
 if [ -n "$as_root" ]; then
   echo "the tests that need root or libvirtd:"
   wait "$alone" || status=$?
-  cat "$said"
+  alone=""
+  cat "$work/said"
 fi
 exit "$status"

@@ -26,9 +26,10 @@ else
 fi
 
 # Tests write many small ledgers, and wait for the disk at each commit: memory is used where there is room.
+# One worker more than there are cores: half of the time a test waits.
 free=$(df --output=avail -B1G /dev/shm 2>/dev/null | tail -n 1)
 [ "${free:-0}" -lt 6 ] || memory=$(mktemp -d /dev/shm/vgpumgr-tests.XXXXXX)
-.venv/bin/pytest -q -n "$(nproc)" --dist loadfile --basetemp "${memory:-$work}/tests" \
+.venv/bin/pytest -q -n $(($(nproc) + 1)) --dist loadfile --basetemp "${memory:-$work}/tests" \
   -m "$select and not root and not libvirtd" "$@" || status=$?
 
 if [ -n "$as_root" ]; then

@@ -173,7 +173,7 @@ def resume_notification(context: CallContext, asked: OneNotification) -> Result[
 
 def test_notification(context: CallContext, asked: OneNotification) -> Result[MailAnswer]:
     """Send one mail now, whatever its state and the hour."""
-    from vgpumgr.app.notifications.digest import mail_of
+    from vgpumgr.app.notifications.mail_digest import mail_of
     from vgpumgr.app.notifications.mail_server import NotSent, mail_server
 
     app, rule, user = context.app, _one(context, asked.name).rule, context.who.principal.user

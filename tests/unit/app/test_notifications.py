@@ -18,7 +18,7 @@ from tests.unit.store import values
 from vgpumgr.app.config import Config
 from vgpumgr.app.notifications import mail_server as product
 from vgpumgr.app.notifications import notification_schedule
-from vgpumgr.app.notifications.digest import mail_of
+from vgpumgr.app.notifications.mail_digest import mail_of
 from vgpumgr.app.notifications.notices import NoticeBuffer
 from vgpumgr.app.notifications.notification_schedule import (
     MailPace,

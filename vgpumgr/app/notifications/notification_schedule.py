@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from vgpumgr.app.config import Config
-from vgpumgr.app.notifications.digest import Digest, body_of, mail_of, subject_of
+from vgpumgr.app.notifications.mail_digest import MailDigest, body_of, mail_of, subject_of
 from vgpumgr.app.notifications.mail_server import MailServer, NotSent, mail_server
 from vgpumgr.app.notifications.notices import NoticeBuffer
 from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind
@@ -76,7 +76,7 @@ class _Progress:
 
     rule: Notification
     seq: int
-    digest: Digest | None = None
+    digest: MailDigest | None = None
     kept_at: float = 0.0
     refused: bool = False
 
@@ -179,7 +179,7 @@ class NotificationSchedule:
             for record in page:
                 if rule.takes(record.event):
                     if known.digest is None:
-                        known.digest = Digest(first=record)
+                        known.digest = MailDigest(first=record)
                     known.digest.add(record)
             known.seq = page[-1].seq if page else known.seq
             if len(page) < PAGE:
@@ -193,13 +193,13 @@ class NotificationSchedule:
             known.kept_at = now
             self._ledger.notified(known.rule.name, known.seq, None)
 
-    def _is_due(self, known: _Progress, digest: Digest, holidays: Holidays) -> bool:
+    def _is_due(self, known: _Progress, digest: MailDigest, holidays: Holidays) -> bool:
         now, it = self._now(), known.rule
         if it.retry_at is not None and now < it.retry_at:
             return False
         return it.rule.is_due(now, digest.first.at, it.sent_at, holidays, critical=digest.critical)
 
-    def _send(self, known: _Progress, digest: Digest, server: MailServer) -> None:
+    def _send(self, known: _Progress, digest: MailDigest, server: MailServer) -> None:
         it, now = known.rule, self._now()
         origin = self._ledger.trail_origin().replace("/", "-")
         message = mail_of(

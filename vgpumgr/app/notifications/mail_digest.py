@@ -20,7 +20,7 @@ SHOWN = 100
 
 
 @dataclass(slots=True)
-class Digest:
+class MailDigest:
     """Records that wait for one mail."""
 
     first: AuditRecord
@@ -48,7 +48,7 @@ def _said(record: AuditRecord) -> tuple[str, ...]:
     return record.event, record.host, record.vm, record.gpu, record.operation, record.detail
 
 
-def subject_of(digest: Digest) -> str:
+def subject_of(digest: MailDigest) -> str:
     """``critical: host-unreachable, pool-warns (3)``."""
     kinds = [
         f"{kind.removeprefix(NOTICE)}{f' ({count})' if count > 1 else ''}"
@@ -59,12 +59,12 @@ def subject_of(digest: Digest) -> str:
     return f"vgpumgr {digest.worst}: {', '.join(kinds)}{rest}"
 
 
-def body_of(digest: Digest, rule: NotificationRule) -> str:
+def body_of(digest: MailDigest, rule: NotificationRule) -> str:
     """A line for each record, what comes to more than is shown, and where the rest is."""
     return "\n".join([*_lines(digest, rule), ""])
 
 
-def _lines(digest: Digest, rule: NotificationRule) -> Iterator[str]:
+def _lines(digest: MailDigest, rule: NotificationRule) -> Iterator[str]:
     for each in digest.shown:
         about = [each.host, each.vm, each.gpu, each.operation[:8]]
         where = " ".join(filter(None, about))

@@ -6,14 +6,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from vgpumgr.access.redaction import IN_USE
 from vgpumgr.model.domain import PoolSource
-from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.health import HealthRecord
 from vgpumgr.model.host import HostFacts, HostRecord
-from vgpumgr.model.image import ImageRecord
-from vgpumgr.model.supply import Usage
+
+if TYPE_CHECKING:
+    from vgpumgr.model.gpu import GpuRecord
+    from vgpumgr.model.image import ImageRecord
+    from vgpumgr.model.supply import Usage
 
 _NOT_SEEN = "the last look at it failed"
 

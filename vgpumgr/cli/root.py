@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import sys
 from typing import Any
@@ -12,6 +11,7 @@ import click
 
 from vgpumgr import __version__
 from vgpumgr.cli.command_context import Context
+from vgpumgr.cli.late_group import imported
 from vgpumgr.cli.output import AFTER_LISTS
 
 # name → (file of commands/:function, one line of help)
@@ -141,11 +141,7 @@ class LazyGroup(click.Group):
         """Import one command."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(
-            importlib.import_module(f"vgpumgr.cli.commands.{module}"), attribute
-        )
-        return command
+        return imported(COMMANDS[cmd_name][0])
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The commands under their headings, from the tables alone."""

@@ -9,9 +9,7 @@ import click
 
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
-from vgpumgr.cli.commands.console import vm_connect, vm_console
-from vgpumgr.cli.commands.vm_create import clone, create, delete
-from vgpumgr.cli.commands.vm_snapshot import snapshot
+from vgpumgr.cli.late_group import LateGroup
 from vgpumgr.cli.options import Selector, guest_timeout_option, refresh_option, selector_option
 from vgpumgr.cli.output import (
     Column,
@@ -86,13 +84,22 @@ COLUMNS = (
 )
 
 
-@click.group()
+@click.group(
+    cls=LateGroup,
+    late={
+        "clone": "vm_create:clone",
+        "connect": "console:vm_connect",
+        "console": "console:vm_console",
+        "create": "vm_create:create",
+        "delete": "vm_create:delete",
+        "snapshot": "vm_snapshot:snapshot",
+    },
+)
 def vm() -> None:
     """VMs: create, clone, list, show, start, stop, reboot, rename, snapshot, console, migrate, …"""
 
 
-for command in (vm_connect, vm_console, create, clone, delete, migrate, snapshot):
-    vm.add_command(command)
+vm.add_command(migrate)
 
 
 @vm.command("explain-performance")

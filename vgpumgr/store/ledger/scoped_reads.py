@@ -5,61 +5,62 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import Connection, Select, select
 
 from vgpumgr.access.redaction import Redaction, names_in
 from vgpumgr.access.tenant_view import gpu_for_tenant, host_for_tenant, image_for_tenant
-from vgpumgr.model.allocation import Allocation
-from vgpumgr.model.console_ticket import ConsoleTicket
-from vgpumgr.model.defrag import LogoffMove
-from vgpumgr.model.desktop import (
-    Booking,
-    DesktopRecord,
-    DesktopRequestRecord,
-    PastSession,
-    PoolRecord,
-)
 from vgpumgr.model.errors import AccessRefused, NotFound, VgpumgrError
-from vgpumgr.model.gpu import GpuRecord
-from vgpumgr.model.history import AuditRecord, RequestRecord
-from vgpumgr.model.host import HostRecord
-from vgpumgr.model.image import ImageRecord
-from vgpumgr.model.operation import OperationRecord, OperationSubjects, TaskRecord
-from vgpumgr.model.queue import QueueEntry
-from vgpumgr.model.quota import Quota
-from vgpumgr.model.role_binding import Scope
-from vgpumgr.model.secret import SecretRecord, SecretReference
-from vgpumgr.model.vm import VmRecord
-from vgpumgr.model.vm_backup import VmBackup
-from vgpumgr.model.webhook import Webhook
-from vgpumgr.store.database.connections import Database
-from vgpumgr.store.ledger import (
-    allocations,
-    audit_trail,
-    gpus,
-    hosts,
-    images,
-    logoff_moves,
-    operations,
-    pools,
-    queue,
-    quotas,
-    request_history,
-    secrets,
-    tickets,
-    vm_backups,
-    vms,
-    webhooks,
-)
+from vgpumgr.store.ledger import audit_trail, operations
 from vgpumgr.store.ledger.tenant_filters import Condition, within
+from vgpumgr.store.ledger_modules import (
+    allocations_sql,
+    gpus_sql,
+    history_sql,
+    hosts_sql,
+    images_sql,
+    logoff_moves_sql,
+    pools_sql,
+    queue_sql,
+    quotas_sql,
+    secrets_sql,
+    tickets_sql,
+    vm_backups_sql,
+    vms_sql,
+    webhooks_sql,
+)
 from vgpumgr.store.schema import booking, desktop, operation, pool, pool_ask, pool_session, request
 from vgpumgr.store.schema import queue as queue_table
 from vgpumgr.store.schema import vm as vm_table
 
+if TYPE_CHECKING:
+    from vgpumgr.model.allocation import Allocation
+    from vgpumgr.model.console_ticket import ConsoleTicket
+    from vgpumgr.model.defrag import LogoffMove
+    from vgpumgr.model.desktop import (
+        Booking,
+        DesktopRecord,
+        DesktopRequestRecord,
+        PastSession,
+        PoolRecord,
+    )
+    from vgpumgr.model.gpu import GpuRecord
+    from vgpumgr.model.history import AuditRecord, RequestRecord
+    from vgpumgr.model.host import HostRecord
+    from vgpumgr.model.image import ImageRecord
+    from vgpumgr.model.operation import OperationRecord, OperationSubjects, TaskRecord
+    from vgpumgr.model.queue import QueueEntry
+    from vgpumgr.model.quota import Quota
+    from vgpumgr.model.role_binding import Scope
+    from vgpumgr.model.secret import SecretRecord, SecretReference
+    from vgpumgr.model.vm import VmRecord
+    from vgpumgr.model.vm_backup import VmBackup
+    from vgpumgr.model.webhook import Webhook
+    from vgpumgr.store.database.connections import Database
+
 V = TypeVar("V")
-R = TypeVar("R", OperationRecord, TaskRecord, AuditRecord, QueueEntry, DesktopRecord)
+R = TypeVar("R", "OperationRecord", "TaskRecord", "AuditRecord", "QueueEntry", "DesktopRecord")
 
 _AT_ONCE = 500
 
@@ -89,12 +90,12 @@ class SqlScopedReads:
     def vms(self, host: str | None = None) -> tuple[VmRecord, ...]:
         """VMs that are not deleted, by name; with ``host`` those there or on their way there."""
         with self._read() as connection:
-            return vms.list_vms(connection, host, within=self._within("VMs"))
+            return vms_sql.list_vms(connection, host, within=self._within("VMs"))
 
     def vm(self, name: str) -> VmRecord:
         """One VM; NotFound says where it waits, or suggests near names."""
         with self._read() as connection:
-            return vms.get_vm(
+            return vms_sql.get_vm(
                 connection, name, within=self._within("VMs"), waits=self._within("queue")
             )
 
@@ -103,7 +104,7 @@ class SqlScopedReads:
     ) -> tuple[Allocation, ...]:
         """What these VMs hold, the oldest first; with ``released`` what they held, too."""
         with self._read() as connection:
-            return allocations.list_allocations(
+            return allocations_sql.list_allocations(
                 connection, host, released=released, within=self._within("allocations")
             )
 
@@ -112,7 +113,7 @@ class SqlScopedReads:
     ) -> tuple[RequestRecord, ...]:
         """Requests from ``since`` (Unix seconds) on, the newest first."""
         with self._read() as connection:
-            found = request_history.list_requests(
+            found = history_sql.list_requests(
                 connection, since=since, vm=vm, limit=limit, within=self._within("requests")
             )
             told = [each.explanation for each in found]
@@ -122,51 +123,51 @@ class SqlScopedReads:
     def queue(self, names: Sequence[str] = ()) -> tuple[QueueEntry, ...]:
         """What waits or runs, the longest first; of ``names`` what is closed, too."""
         with self._read() as connection:
-            found = queue.list_queue(connection, names, within=self._within("queue"))
+            found = queue_sql.list_queue(connection, names, within=self._within("queue"))
             return self._without(connection, found, "why")
 
     def quotas(self) -> tuple[Quota, ...]:
         """The tenants' quotas, by tenant."""
         with self._read() as connection:
-            return quotas.list_quotas(connection, within=self._within("quotas"))
+            return quotas_sql.list_quotas(connection, within=self._within("quotas"))
 
     def vm_backups(self) -> tuple[VmBackup, ...]:
         """The backups of the tenants' VMs, the oldest first."""
         with self._read() as connection:
-            return vm_backups.list_backups(connection, within=self._within("backups"))
+            return vm_backups_sql.list_backups(connection, within=self._within("backups"))
 
     def secrets(self) -> tuple[SecretRecord, ...]:
         """The tenants' secrets, by tenant and name."""
         with self._read() as connection:
-            return secrets.list_secrets(connection, within=self._within("secrets"))
+            return secrets_sql.list_secrets(connection, within=self._within("secrets"))
 
     def secret_references(self) -> tuple[SecretReference, ...]:
         """What uses the tenants' secrets."""
         with self._read() as connection:
-            found = secrets.list_references(connection)
+            found = secrets_sql.list_references(connection)
         return tuple(each for each in found if each.tenant in self._scope)
 
     def tickets(self, ids: Sequence[str] = ()) -> tuple[ConsoleTicket, ...]:
         """Console tickets that are not closed, the oldest first; of ``ids`` closed ones, too."""
         with self._read() as connection:
-            return tickets.list_tickets(connection, ids, within=self._within("tickets"))
+            return tickets_sql.list_tickets(connection, ids, within=self._within("tickets"))
 
     # Pools
 
     def pools(self) -> tuple[PoolRecord, ...]:
         """Pools that were not deleted, by name."""
         with self._read() as connection:
-            return pools.list_pools(connection, within=self._within("pools"))
+            return pools_sql.list_pools(connection, within=self._within("pools"))
 
     def pool(self, name: str) -> PoolRecord:
         """One pool; NotFound suggests near names."""
         with self._read() as connection:
-            return pools.get_pool(connection, name, within=self._within("pools"))
+            return pools_sql.get_pool(connection, name, within=self._within("pools"))
 
     def desktops(self, names: Sequence[str] = ()) -> tuple[DesktopRecord, ...]:
         """Desktops that there are, by name: all, or those of these names."""
         with self._read() as connection:
-            found = pools.list_desktops(connection, names, within=self._within("desktops"))
+            found = pools_sql.list_desktops(connection, names, within=self._within("desktops"))
             return self._without(connection, found, "why")
 
     def pool_sessions(self, pool: str, limit: int, since: float = 0.0) -> tuple[PastSession, ...]:
@@ -174,24 +175,26 @@ class SqlScopedReads:
         last one first.
         """
         with self._read() as connection:
-            return pools.list_sessions(
+            return pools_sql.list_sessions(
                 connection, pool, limit, since, within=self._within("pool sessions")
             )
 
     def pool_asks(self) -> tuple[DesktopRequestRecord, ...]:
         """The users that wait for a desktop, the longest first."""
         with self._read() as connection:
-            return pools.list_asks(connection, within=self._within("pool asks"))
+            return pools_sql.list_asks(connection, within=self._within("pool asks"))
 
     def bookings(self) -> tuple[Booking, ...]:
         """Bookings that were not cancelled, by when they begin."""
         with self._read() as connection:
-            return pools.list_bookings(connection, within=self._within("bookings"))
+            return pools_sql.list_bookings(connection, within=self._within("bookings"))
 
     def logoff_moves(self) -> tuple[LogoffMove, ...]:
         """Moves that wait until a user has logged off, by VM."""
         with self._read() as connection:
-            return logoff_moves.list_logoff_moves(connection, within=self._within("logoff moves"))
+            return logoff_moves_sql.list_logoff_moves(
+                connection, within=self._within("logoff moves")
+            )
 
     # Operations and the trail
 
@@ -304,40 +307,40 @@ class SqlScopedReads:
     def webhooks(self) -> tuple[Webhook, ...]:
         """The tenants' webhooks, by name."""
         with self._read() as connection:
-            return webhooks.list_webhooks(connection, within=self._within("webhooks"))
+            return webhooks_sql.list_webhooks(connection, within=self._within("webhooks"))
 
     # What no tenant owns
 
     def hosts(self) -> tuple[HostRecord, ...]:
         """Every enrolled host, by name."""
         with self._read() as connection:
-            found = hosts.list_hosts(connection)
+            found = hosts_sql.list_hosts(connection)
             return self._hosts(connection, found)
 
     def host(self, name: str) -> HostRecord:
         """One host; NotFound suggests near names."""
         with self._read() as connection:
-            return self._hosts(connection, (hosts.get_host(connection, name),))[0]
+            return self._hosts(connection, (hosts_sql.get_host(connection, name),))[0]
 
     def _hosts(
         self, connection: Connection, records: tuple[HostRecord, ...]
     ) -> tuple[HostRecord, ...]:
         if self._scope.is_all:
             return records
-        own = vms.list_vms(connection, within=self._within("VMs"))
+        own = vms_sql.list_vms(connection, within=self._within("VMs"))
         ids = frozenset(each.id for each in own)
         return tuple(host_for_tenant(each, ids) for each in records)
 
     def gpus(self, host: str | None = None) -> tuple[GpuRecord, ...]:
         """GPUs, of one host or of all."""
         with self._read() as connection:
-            found = gpus.list_gpus(connection, host)
+            found = gpus_sql.list_gpus(connection, host)
             return found if self._scope.is_all else tuple(map(gpu_for_tenant, found))
 
     def images(self) -> tuple[ImageRecord, ...]:
         """Every image, by name and age."""
         with self._read() as connection:
-            found = images.list_images(connection)
+            found = images_sql.list_images(connection)
             return found if self._scope.is_all else tuple(map(image_for_tenant, found))
 
     # Texts
@@ -365,7 +368,7 @@ class SqlScopedReads:
         names = names_in(value)
         if not names:
             return Redaction()
-        addresses = hosts.list_addresses(connection)
+        addresses = hosts_sql.list_addresses(connection)
         return Redaction.of(self._scope, _known(connection, names), addresses)
 
 

@@ -6,7 +6,7 @@ DEMO := .demo
 HOST := lab1
 SELECT := lab and not faults
 
-.PHONY: help setup demo demo-down monitoring-demo quick test test-thorough lint types layers house check bench bench-failure bench-placement bench-placement-full bench-power bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed release-check golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hostile api-test web-test hw-test clean
+.PHONY: help setup demo demo-down monitoring-demo quick test test-thorough lint types layers house check bench bench-alerts bench-failure bench-placement bench-placement-full bench-power bench-placement-waiting bench-placement-mig bench-placement-vdi bench-placement-repack bench-placement-orders bench-placement-speed release-check golden lock lab-box lab-up lab-down lab-ssh lab-test faults faults-ci guards race soak faults-lab faults-hosts hostile api-test web-test hw-test clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -61,6 +61,10 @@ bench-placement: setup ## placement against its baselines and bounds on openb, 4
 
 bench-power: setup ## GPUs per kW of a rack: plan alone, no capping, the controller; ten minutes; ARGS="--hours 4"
 	$(PY) -m benchmarks.power --json benchmarks/power/results/replay.json $(ARGS)
+
+bench-alerts: setup ## 200 faults of a simulated fleet, each followed to the webhook of its alert; 40 minutes
+	@tools/setup.sh monitoring
+	$(PY) -m benchmarks.alert_run --json benchmarks/results/alert_run.json $(ARGS)
 
 bench-failure: setup ## alarms of GPU failures on a time split; ARGS="--data DIR" for a trace, else a stand-in
 	$(PY) -m benchmarks.failure $(ARGS)

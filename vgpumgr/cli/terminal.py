@@ -86,6 +86,17 @@ def width(stream: TextIO | None = None) -> int | None:
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
+def has_blocks() -> bool:
+    """Can standard output show block elements (U+2581 and following)?"""
+    if os.environ.get("LC_ALL") in {"C", "POSIX"}:
+        return False
+    try:
+        "▁█".encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def length(text: str) -> int:
     """Columns that a text takes, styles aside."""
     return len(unstyled(text))

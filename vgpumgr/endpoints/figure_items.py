@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import TypedDict
 
 from vgpumgr.endpoints.shapes import Time
+from vgpumgr.telemetry.use_history import gpu_key, part_key
 
 if TYPE_CHECKING:
     from vgpumgr.app import App
@@ -59,8 +60,15 @@ class TopPart(PartNow):
     device: str
 
 
+# How busy something was in each minute of the last hour, the oldest first: null where that was not
+# told; empty where nothing of the hour is kept.
+Hour = list[float | None]
+
+
 class TopGpu(GpuNow):
-    """A GPU at work, with what VMs have of it."""
+    """A GPU at work, with what VMs have of it; ``hour`` is how busy it was in each minute of the
+    last hour, from 0 to 1, the oldest first.
+    """
 
     name: str
     host: str
@@ -68,12 +76,28 @@ class TopGpu(GpuNow):
     number: int
     model: str
     health: str
+    hour: Hour
     parts: list[TopPart]
 
 
 def newest_sample(app: App) -> FleetSample | None:
     """The figures that `serve` keeps on this machine; None where there are none of now."""
     return app.telemetry_files.sample(time.time())
+
+
+def gpu_hour(app: App, gpu: str) -> Hour:
+    """How busy a GPU (its id) was, minute by minute."""
+    return app.telemetry_files.history().shares(gpu_key(gpu), time.time())
+
+
+def part_hour(app: App, vm: str, device: str) -> Hour:
+    """How much of its GPU's time a VM (its id) had with this device."""
+    return app.telemetry_files.history().shares(part_key(vm, device), time.time())
+
+
+def vms_hour(app: App, vms: Collection[str]) -> Hour:
+    """The same of several VMs on average."""
+    return app.telemetry_files.history().mean_shares(vms, time.time())
 
 
 def gpu_now(gpu: CurrentGpu) -> GpuNow:
@@ -114,7 +138,7 @@ def part_now(part: CurrentPart) -> PartNow:
     }
 
 
-def top_gpu(gpu: CurrentGpu, vms: Collection[str] | None = None) -> TopGpu:
+def top_gpu(gpu: CurrentGpu, hour: Hour, vms: Collection[str] | None = None) -> TopGpu:
     """The JSON of a GPU with its parts; where ``vms`` are given, with theirs alone."""
     record = gpu.frame.record
     return {
@@ -125,6 +149,7 @@ def top_gpu(gpu: CurrentGpu, vms: Collection[str] | None = None) -> TopGpu:
         "model": record.facts.model,
         "health": gpu.frame.health,
         **gpu_now(gpu),
+        "hour": hour,
         "parts": [_top_part(each) for each in gpu.parts if _is_seen(each, vms)],
     }
 

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result
-from vgpumgr.endpoints.figure_items import GpuNow
+from vgpumgr.endpoints.figure_items import GpuNow, Hour, gpu_hour
 from vgpumgr.endpoints.gpu_items import GpuItem, gpu_item, seen_gpus
 from vgpumgr.endpoints.refreshed import refresh
 from vgpumgr.endpoints.refusal_items import own_vms
@@ -57,9 +57,12 @@ def gpu_name(asked: OneGpu) -> str:
 
 
 class ShownGpu(GpuItem):
-    """A GPU with what it measures ``now``; null where it was not asked lately."""
+    """A GPU with what it measures ``now``; null where it was not asked lately. ``hour``: how busy
+    it was in each minute of the last hour, from 0 to 1, the oldest first.
+    """
 
     now: GpuNow | None
+    hour: Hour
 
 
 def show_gpu(context: CallContext, asked: OneGpu) -> Result[ShownGpu]:
@@ -71,7 +74,8 @@ def show_gpu(context: CallContext, asked: OneGpu) -> Result[ShownGpu]:
         raise NotFound(f"{problem} {name}", next="vgpumgr gpu list")
     item = gpu_item(found[0], own_vms(context))
     now = gpu_figures(context, item["host"], item["name"])
-    return Result(answer={**item, "now": now})
+    hour = gpu_hour(context.app, item["name"])
+    return Result(answer={**item, "now": now, "hour": hour})
 
 
 class AllocationItem(TypedDict):

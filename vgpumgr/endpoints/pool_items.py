@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypedDict
 
-from vgpumgr.endpoints.figure_items import PartNow
+from vgpumgr.endpoints.figure_items import Hour, PartNow
 from vgpumgr.endpoints.host_looks import look_item
 from vgpumgr.endpoints.shapes import Time
 from vgpumgr.model.codec import to_plain
@@ -111,10 +111,12 @@ class PoolNow(TypedDict):
 
 class WholePool(PoolItem):
     """A pool with its desktops, their moves that wait, and who waits for one; ``now`` null: they
-    were not asked lately what they do.
+    were not asked lately what they do. ``hour``: the share of its GPU that each desktop took on
+    average, in each minute of the last hour, the oldest first.
     """
 
     now: PoolNow | None
+    hour: Hour
     items: list[DesktopItem]
     moves: list[DesktopMove]
     asks: list[WaitingUser]
@@ -185,6 +187,7 @@ def whole_pool(reads: ScopedReads, name: str) -> WholePool:
     return {
         **pool_item(found, desktops, asks),
         "now": None,
+        "hour": [],
         "items": [
             desktop_item(each, hosts.get(each.desktop.host))
             for each in desktops

@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
+from vgpumgr.endpoints.figure_items import vms_hour
 from vgpumgr.endpoints.pool_items import (
     PoolItem,
     PoolTurn,
@@ -55,6 +56,7 @@ def show_pool(context: CallContext, asked: OnePool) -> Result[WholePool]:
     rows = [row for row in reads.desktops() if row.pool == id_]
     hosts = [row.desktop.host for row in rows if row.desktop.host]
     item["now"] = pool_now(rows, part_figures(context, hosts))
+    item["hour"] = vms_hour(context.app, [row.vm_id for row in rows if row.vm_id])
     return Result(answer=item)
 
 

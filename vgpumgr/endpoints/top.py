@@ -16,6 +16,7 @@ from vgpumgr.endpoints.figure_items import (
     GpuNow,
     PartNow,
     TopGpu,
+    gpu_hour,
     gpu_now,
     newest_sample,
     part_now,
@@ -81,7 +82,10 @@ def show_top(context: CallContext, asked: TopAsked) -> Result[TopAnswer]:
         return Result(answer=nothing)
     own = own_vms(context)
     hosts = None if host is None else {host}
-    found = (top_gpu(each, own) for each in current_of(context, sample, hosts))
+    found = (
+        top_gpu(each, gpu_hour(context.app, each.frame.record.id), own)
+        for each in current_of(context, sample, hosts)
+    )
     items = [each for each in found if own is None or each["parts"]]
     silent = silent_hosts(sample, host)
     error = unread_error(tuple(f"{each['host']}: {each['why']}" for each in silent))

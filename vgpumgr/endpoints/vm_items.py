@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NotRequired
 
 from typing_extensions import TypedDict
 
-from vgpumgr.endpoints.figure_items import PartNow
+from vgpumgr.endpoints.figure_items import Hour, PartNow
 from vgpumgr.endpoints.host_looks import Look, answers, look_item, observed_states
 from vgpumgr.endpoints.shapes import Time
 from vgpumgr.model.allocation import Allocation
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 class VmGpu(TypedDict):
-    """A GPU part that a VM holds; of a foreign domain little is known but its ``device``."""
+    """A GPU part that a VM holds; of a foreign domain little is known but its ``device``. ``hour``:
+    its share of the GPU's time in each minute of the last hour, the oldest first.
+    """
 
     profile: str
     framework: str
@@ -37,6 +39,7 @@ class VmGpu(TypedDict):
     frame_rate_limiter: NotRequired[bool | None]
     partition: NotRequired[int | None]
     now: NotRequired[PartNow | None]
+    hour: NotRequired[Hour]
 
 
 class VmVolume(TypedDict):

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, ParameterLimits, Result, Runs
+from vgpumgr.endpoints.figure_items import part_hour
 from vgpumgr.endpoints.outcomes import OutcomeItem, UserItem, outcome_result, user_items
 from vgpumgr.endpoints.refreshed import refresh
 from vgpumgr.endpoints.shapes import ItemList, Labels, Name, matches, selector
@@ -77,6 +78,7 @@ def show_vm(context: CallContext, asked: OneVm) -> Result[VmItem]:
     now = part_figures(context, [found.host])
     for part in item["gpus"]:
         part["now"] = now.get((found.id, part["device"]))
+        part["hour"] = part_hour(context.app, found.id, part["device"])
     return Result(answer=item)
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 from vgpumgr.model.codec import dump, from_plain
 from vgpumgr.model.host_sample import FleetSample
 from vgpumgr.telemetry.telemetry_round import RoundResult
+from vgpumgr.telemetry.use_history import UseHistory
 
-SAMPLE, SERIES, LOCK = "figures.json", "metrics.txt", "lock"
+SAMPLE, SERIES, HISTORY, LOCK = "figures.json", "metrics.txt", "history.json", "lock"
 # Figures of that many rounds ago are no figures of now; what a round takes comes on top.
 _ROUNDS, _ROUND_S = 3, 30.0
 _MOST_BYTES = 256 << 20
@@ -33,6 +34,8 @@ class TelemetryFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._seen: tuple[tuple[int, int], FleetSample] | None = None
+        self._history: UseHistory | None = None
+        self._history_seen: tuple[tuple[int, int], UseHistory] | None = None
 
     @contextmanager
     def owned(self) -> Iterator[bool]:
@@ -51,11 +54,17 @@ class TelemetryFiles:
             os.close(handle)
 
     def write(self, result: RoundResult) -> None:
-        """Replace both files; OSError where they cannot be written."""
+        """Replace the files, once a minute the last hour's, too; OSError where they cannot be
+        written.
+        """
         self._replace(SERIES, result.text.encode())
         self._replace(SAMPLE, dump(result.sample).encode("ascii"))
         with suppress(OSError):
             self._seen = (self._mark(), result.sample)
+        if self._history is None:
+            self._history = self.history()
+        if self._history.add(result.sample.at, result.shares):
+            self._replace(HISTORY, self._history.written())
 
     def sample(self, now: float) -> FleetSample | None:
         """The newest figures; None where there are none of now (Unix seconds)."""
@@ -74,6 +83,18 @@ class TelemetryFiles:
         except OSError:
             return None
 
+    def history(self) -> UseHistory:
+        """How busy GPUs and VMs were in the last hour; empty where that was not kept."""
+        path = self._folder / HISTORY
+        with suppress(OSError, ValueError):
+            mark = self._mark(HISTORY)
+            if self._history_seen is not None and self._history_seen[0] == mark:
+                return self._history_seen[1]
+            if path.stat().st_size <= _MOST_BYTES:
+                self._history_seen = (mark, UseHistory.read(path.read_bytes()))
+                return self._history_seen[1]
+        return UseHistory()
+
     def _read_sample(self) -> FleetSample | None:
         """Read once for each time that it was written."""
         path = self._folder / SAMPLE
@@ -88,8 +109,8 @@ class TelemetryFiles:
             return None
         return self._seen[1]
 
-    def _mark(self) -> tuple[int, int]:
-        status = (self._folder / SAMPLE).stat()
+    def _mark(self, name: str = SAMPLE) -> tuple[int, int]:
+        status = (self._folder / name).stat()
         return status.st_ino, status.st_mtime_ns
 
     def _replace(self, name: str, data: bytes) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView, read_view
@@ -29,6 +29,7 @@ from vgpumgr.telemetry.licence_watch import LicenceNotice, LicenceWatch
 from vgpumgr.telemetry.measured_series import MeasuredSeries
 from vgpumgr.telemetry.room_gauges import RoomGauges
 from vgpumgr.telemetry.running_totals import HeldShares, RunningTotals, held_shares
+from vgpumgr.telemetry.use_history import gpu_key, part_key
 
 
 def asks_for_loads(pool: PoolSpec) -> bool:
@@ -42,10 +43,10 @@ def is_scaled(view: LedgerView) -> bool:
     return any(vm.spec.scale is not None for vm in view.vms)
 
 
-def vm_loads(hosts: Iterable[HostFrame], sample: FleetSample) -> tuple[VmLoad, ...]:
+def vm_loads(gpus: Iterable[CurrentGpu]) -> tuple[VmLoad, ...]:
     """Of each VM whose vGPUs told something; of several vGPUs the busiest counts."""
     found: dict[str, VmLoad] = {}
-    for gpu in current_gpus(hosts, sample):
+    for gpu in gpus:
         for part in gpu.parts:
             if part.part is not None and part.figures:
                 vm = part.part.allocation.vm_id
@@ -126,13 +127,28 @@ class Readings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundResult:
     """``text`` is the exposition, ``series`` how many it has; ``notices`` are what is new of
-    licences.
+    licences; ``shares`` how busy GPUs and parts of them are, in percent, by their key in
+    :class:`UseHistory`.
     """
 
     sample: FleetSample
     text: str
     series: int
     notices: tuple[LicenceNotice, ...] = ()
+    shares: Mapping[str, int] = field(default_factory=dict)
+
+
+def busy_shares(gpus: Iterable[CurrentGpu]) -> dict[str, int]:
+    """Of the GPUs and the parts that VMs of ours have, as far as they were told."""
+    found: dict[str, int] = {}
+    for gpu in gpus:
+        if (share := gpu.figures.get("utilization_percent")) is not None:
+            found[gpu_key(gpu.frame.record.id)] = share
+        for part in gpu.parts:
+            share = part.figures.get("sm_percent")
+            if part.part is not None and share is not None:
+                found[part_key(part.part.allocation.vm_id, part.name)] = share
+    return found
 
 
 class TelemetryRound:
@@ -167,8 +183,9 @@ class TelemetryRound:
         )
         known = self._readings()
         out = self._written(known, samples, self._context.clock.now())
+        gpus = list(current_gpus(known.hosts, sample))
         if known.loads:
-            sample = replace(sample, loads=vm_loads(known.hosts, sample))
+            sample = replace(sample, loads=vm_loads(gpus))
         meters = self._meters(known.budgets)
         ledger_gauges.add_meters(out, known.budgets, meters)
         sample = replace(sample, meters=meters)
@@ -180,11 +197,14 @@ class TelemetryRound:
             sample=sample,
             text=out.text(),
             series=out.series,
-            notices=tuple(self._licence_notices(known, sample)),
+            notices=tuple(self._licence_notices(known, gpus, sample.at)),
+            shares=busy_shares(gpus),
         )
 
-    def _licence_notices(self, known: Readings, sample: FleetSample) -> Iterator[LicenceNotice]:
-        yield from self._licences.guests(current_gpus(known.hosts, sample), sample.at)
+    def _licence_notices(
+        self, known: Readings, gpus: Sequence[CurrentGpu], now: float
+    ) -> Iterator[LicenceNotice]:
+        yield from self._licences.guests(gpus, now)
         yield from self._licences.seats(known.licences, known.seats)
 
     def _written(

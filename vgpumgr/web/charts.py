@@ -9,6 +9,7 @@ from typing import Any
 
 WIDTH, HEIGHT = 640, 190
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 8, 24
+_SPARK_WIDTH, _SPARK_HEIGHT = 180, 28
 TICKS = 6
 MOST_ROWS = 24
 """Of the table that says what a chart shows."""
@@ -124,6 +125,35 @@ def longest(
         if 0 <= number < count:
             values[number] = max(values[number], seconds)
     return [begin + number * part for number in range(count)], values
+
+
+@dataclass(frozen=True, slots=True)
+class Sparkline:
+    """A line of shares without axes; ``summary`` says the same in words."""
+
+    line: str
+    summary: str
+    width: int = _SPARK_WIDTH
+    height: int = _SPARK_HEIGHT
+
+
+def sparkline(shares: Sequence[float | None]) -> Sparkline | None:
+    """The line of shares (0 to 1) of equal spans of time, broken where one is None; None where
+    all are.
+    """
+    told = [each for each in shares if each is not None]
+    if not told:
+        return None
+    wide, high = _SPARK_WIDTH / len(shares), _SPARK_HEIGHT
+    line, before = [], None
+    for number, share in enumerate(shares):
+        if share is not None:
+            begin, end = round(number * wide, 1), round((number + 1) * wide, 1)
+            y = round(2 + (high - 4) * (1 - share), 1)
+            line.append(f"{'M' if before is None else 'L'}{begin:g} {y:g}H{end:g}")
+        before = share
+    words = f"{min(told):.0%} to {max(told):.0%} busy in the last hour".replace("%", " %")
+    return Sparkline("".join(line), words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from vgpumgr.endpoints.plan_items import reasons_of
 from vgpumgr.model.formats import counted
 from vgpumgr.model.placement import ReasonGroup, by_board
 from vgpumgr.web import static_files
+from vgpumgr.web.charts import sparkline
 from vgpumgr.web.form_fields import typed_text
 
 CELL, GAP, HEIGHT = 10, 1, 16
@@ -115,6 +116,7 @@ def environment() -> Environment:
         "part": lambda text: quote(str(text), safe=""),
         "reason_lines": reason_lines,
         "slot_paths": slot_paths,
+        "sparkline": sparkline,
         "spoken": spoken,
         "typed": typed_text,
     }

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from vgpumgr.model.gpu_figures import GpuFigures, HostFigures, VgpuFigures
 from vgpumgr.model.host_sample import FleetSample, HostSample
-from vgpumgr.telemetry.telemetry_files import SAMPLE, SERIES, TelemetryFiles, longest_s
+from vgpumgr.telemetry.telemetry_files import (
+    HISTORY,
+    SAMPLE,
+    SERIES,
+    TelemetryFiles,
+    longest_s,
+)
 from vgpumgr.telemetry.telemetry_round import RoundResult
 
 
@@ -98,3 +105,34 @@ def test_a_planted_name_is_replaced_and_not_followed(files: TelemetryFiles, tmp_
     files.write(result(time.time()))
     assert outside.read_text() == "mine"
     assert not target.is_symlink()
+
+
+def told(at: float, share: int) -> RoundResult:
+    return replace(result(at), shares={"h1/0000:41:00.0": share})
+
+
+def test_the_last_hour_is_written_as_minutes_end_and_goes_on_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    minute = time.time() // 60 * 60
+    first = TelemetryFiles(tmp_path)
+    with first.owned():
+        first.write(told(minute - 120, 10))
+        assert not (tmp_path / HISTORY).exists(), "no minute is over"
+        first.write(told(minute - 60, 30))
+    second = TelemetryFiles(tmp_path)
+    with second.owned():
+        second.write(told(minute - 30, 50))
+        second.write(told(minute, 99))
+    history = TelemetryFiles(tmp_path).history()
+    assert history.shares("h1/0000:41:00.0", minute)[-3:] == [None, 0.1, 0.5]
+    assert (tmp_path / HISTORY).stat().st_mode & 0o077 == 0
+
+
+def test_a_history_that_is_none_is_empty_and_written_anew(tmp_path: Path) -> None:
+    (tmp_path / HISTORY).write_text("garbage")
+    files, minute = TelemetryFiles(tmp_path), time.time() // 60 * 60
+    assert files.history().shares("h1/0000:41:00.0", minute) == []
+    files.write(told(minute - 60, 30))
+    files.write(told(minute, 30))
+    assert files.history().shares("h1/0000:41:00.0", minute)[-1] == 0.3

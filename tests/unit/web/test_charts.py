@@ -12,6 +12,7 @@ from vgpumgr.web.charts import (
     concurrent,
     lasting_bars,
     longest,
+    sparkline,
     spread,
 )
 from vgpumgr.web.rendering import drawn_width, slot_paths
@@ -95,3 +96,15 @@ def test_a_forecast_is_drawn_as_parts_of_a_year() -> None:
         ("b", 0, 100),
         ("a", 20, 100),
     ]
+
+
+def test_an_hour_is_a_line_that_breaks_where_nothing_was_told() -> None:
+    picture = sparkline([0.0, 0.5, None, 1.0])
+    assert picture is not None
+    assert picture.summary == "0 % to 100 % busy in the last hour"
+    assert picture.line == "M0 26H45L45 14H90M135 2H180"
+
+
+def test_an_hour_of_which_nothing_is_known_has_no_picture() -> None:
+    assert sparkline([]) is None
+    assert sparkline([None, None]) is None

@@ -6,16 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vgpumgr.cli.output import table
+from vgpumgr.cli.terminal import has_blocks
 from vgpumgr.cli.views.ages import age
 from vgpumgr.model.formats import counted, spanned
 
 if TYPE_CHECKING:
-    from vgpumgr.endpoints.figure_items import GpuNow, PartNow, TopGpu, TopPart
+    from vgpumgr.endpoints.figure_items import GpuNow, Hour, PartNow, TopGpu, TopPart
     from vgpumgr.endpoints.pool_items import PoolNow
     from vgpumgr.endpoints.top import TopAnswer
 
 _GIB = 1 << 30
+_HOUR = "LAST HOUR"
 _TITLES = ("HOST", "GPU", "MODEL", "VM", "PROFILE", "BUSY", "MEMORY", "TEMP", "POWER", "NOTES")
+# Low to high; what was not told is a blank in either.
+_BLOCKS, _ASCII = "▁▂▃▄▅▆▇█", "_.:-=+*#"
+_SHOW_COLUMNS, _TOP_COLUMNS = 30, 12
 # A GPU that keeps in step with others is no worse for it.
 _IGNORED = frozenset({"sync_boost"})
 
@@ -34,6 +39,29 @@ def memory_text(used: int | None, total: int | None) -> str:
 
 def _gib(size: int) -> str:
     return f"{size / _GIB:.1f}".removesuffix(".0")
+
+
+def sparkline(hour: Hour, columns: int) -> str:
+    """A character for each part of the hour, of which the busiest minute counts."""
+    marks = _BLOCKS if has_blocks() else _ASCII
+    wide = -(-len(hour) // columns)
+    parts = (hour[at : at + wide] for at in range(0, len(hour), wide or 1))
+    told = (max((each for each in part if each is not None), default=None) for part in parts)
+    return "".join(" " if one is None else marks[min(7, int(one * 8))] for one in told)
+
+
+def hour_text(hour: Hour) -> str:
+    """``▁▁▃▅█▂  4 to 87 % busy``; empty where nothing of the hour is known."""
+    told = [each for each in hour if each is not None]
+    if not told:
+        return ""
+    return f"{sparkline(hour, _SHOW_COLUMNS)}  {range_text(told)} busy"
+
+
+def range_text(told: Sequence[float]) -> str:
+    """``4 to 87 %``."""
+    least, most = share_text(min(told)), share_text(max(told))
+    return most if least == most else f"{least.removesuffix(' %')} to {most}"
 
 
 def gpu_now_text(now: GpuNow | None) -> str:
@@ -117,9 +145,11 @@ def part_notes(now: PartNow) -> Iterator[str]:
 def top_text(answer: TopAnswer, most: int | None = None) -> str:
     """GPUs, the busiest first, each with its VMs; at most ``most`` lines of the table."""
     gpus = sorted(answer["items"], key=_busiest_first)
-    rows = [row for gpu in gpus for row in _rows(gpu)]
+    hours = any(gpu["hour"] for gpu in gpus)
+    rows = [row for gpu in gpus for row in _rows(gpu, hours=hours)]
     shown = rows if most is None else rows[: max(0, most - 1)]
-    lines = table([list(_TITLES), *shown]) if shown else "no GPU"
+    titles = [*_TITLES[:6], _HOUR, *_TITLES[6:]] if hours else [*_TITLES]
+    lines = table([titles, *shown]) if shown else "no GPU"
     silent = [f"{each['host']} is silent: {each['why']}" for each in answer["silent"]]
     return "\n".join([head_text(answer), *silent, "", lines])
 
@@ -144,7 +174,20 @@ def _busiest_first(gpu: TopGpu) -> tuple[float, str, int]:
     return -(share if share is not None else parts), gpu["host"], gpu["number"]
 
 
-def _rows(gpu: TopGpu) -> Iterator[Sequence[str]]:
+def _rows(gpu: TopGpu, *, hours: bool) -> Iterator[Sequence[str]]:
+    """Of a GPU and of its parts; the last hour in the seventh column, where any has one."""
+    first, *parts = _plain_rows(gpu)
+    if not hours:
+        yield from (first, *parts)
+        return
+    for row, hour in (
+        (first, sparkline(gpu["hour"], _TOP_COLUMNS)),
+        *((each, "") for each in parts),
+    ):
+        yield [*row[:6], hour, *row[6:]]
+
+
+def _plain_rows(gpu: TopGpu) -> Iterator[Sequence[str]]:
     notes = [*notes_of(gpu)]
     if gpu["health"] != "healthy":
         notes.insert(0, gpu["health"])

@@ -7,7 +7,7 @@ from typing import Any
 
 from vgpumgr.cli.output import Item, fields
 from vgpumgr.cli.views.ages import age
-from vgpumgr.cli.views.figure_views import gpu_now_text
+from vgpumgr.cli.views.figure_views import gpu_now_text, hour_text
 from vgpumgr.endpoints.gpu_items import GpuFabric, GpuItem, GpuType, PowerLimits
 from vgpumgr.endpoints.gpus import OneGpu, ShownGpu
 from vgpumgr.endpoints.refusal_items import BACK_OFF
@@ -143,6 +143,7 @@ def gpu_text(item: ShownGpu) -> str:
             ("Health", ": ".join(filter(None, (item["health"], item["health_detail"])))),
             *evidence_lines(item),
             ("Now", gpu_now_text(item["now"])),
+            ("Last hour", hour_text(item["hour"])),
             ("Seen", f"{age(item['observed_at'])} ago"),
             ("Slots", f"{item['units_used']} of {item['units']} in use"),
             *_partitioning(item),

@@ -7,7 +7,7 @@ from typing import Any
 
 from vgpumgr.cli.output import fields, table
 from vgpumgr.cli.views.ages import age
-from vgpumgr.cli.views.figure_views import pool_now_text
+from vgpumgr.cli.views.figure_views import hour_text, pool_now_text
 from vgpumgr.endpoints.host_looks import UNREACHABLE
 from vgpumgr.endpoints.pool_items import (
     DesktopItem,
@@ -32,6 +32,7 @@ def pool_text(item: WholePool) -> str:
             ("Size", f"min {item['min']}, spare {item['spare']}, max {item['max']}"),
             ("Desktops", counts_text(item)),
             ("Now", pool_now_text(item["now"])),
+            ("Last hour", hour_text(item["hour"])),
             ("Names", item["names"]),
             ("Tenant", item["tenant"]),
             ("Users", ", ".join(item["users"])),

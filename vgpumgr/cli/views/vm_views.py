@@ -7,7 +7,7 @@ from typing import Any
 
 from vgpumgr.cli.output import fields
 from vgpumgr.cli.views.ages import age
-from vgpumgr.cli.views.figure_views import part_now_text
+from vgpumgr.cli.views.figure_views import hour_text, part_now_text
 from vgpumgr.endpoints.performance import VmPerformance
 from vgpumgr.endpoints.vm_items import UNKNOWN, VmCd, VmGpu, VmItem, VmVolume, WaitingMove
 from vgpumgr.model.formats import format_mib, size_words
@@ -97,9 +97,10 @@ def _cd_text(cd: VmCd) -> str:
 
 
 def _part_lines(part: VmGpu) -> Iterator[tuple[str, str]]:
-    """What it is, and what it measures now."""
+    """What it is, what it measures now, and how busy it was."""
     yield "GPU", part_text(part)
     yield "Now", part_now_text(part.get("now"))
+    yield "Last hour", hour_text(part.get("hour", []))
 
 
 def _move_text(move: WaitingMove) -> str:

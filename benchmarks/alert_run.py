@@ -39,7 +39,7 @@ BOARD, GPUS_OF_HOST = "A100-PCIE-80GB", 8
 # Every so often hosts are asked, series scraped, rules evaluated.
 EVERY_S = 5
 PROMISED_S = 30.0
-# An Xid that no series counted before says nothing until its GPU has been seen for so long.
+# An Xid that no series counted before says nothing until its GPU has been seen for that long.
 PAST_S = 330.0
 INTERVALS = re.compile(r"(?m)^  interval: .*$")
 AT_ONCE = frozenset(each.name for each in alerts() if not each.lasts)
@@ -123,9 +123,7 @@ def drawn(
     moments = sorted(chance.uniform(0.0, seconds) for _ in range(count))
     order = [kinds[number % len(kinds)] for number in range(count)]
     chance.shuffle(order)
-    return [
-        Fault(at, kind, *place) for at, kind, place in zip(moments, order, places, strict=True)
-    ]
+    return [Fault(at, kind, *place) for at, kind, place in zip(moments, order, places, strict=True)]
 
 
 def follow(cli: Cli, run: Run, faults: Sequence[Fault]) -> None:
@@ -225,7 +223,7 @@ def watched(cli: Cli, folder: Path, run: Run) -> Iterator[Prometheus]:
 def run_faults(
     count: int, minutes: float, *, seed: int = 42, past_s: float = PAST_S
 ) -> dict[str, Any]:
-    """Inject that many within so many minutes; the result as JSON. With ``past_s`` below five
+    """Inject that many within these minutes; the result as JSON. With ``past_s`` below five
     minutes, faults whose alert needs older series are left out.
     """
     run, hosts = Run(), -(-count // GPUS_OF_HOST)

@@ -69,6 +69,7 @@ class World:
     draining: dict[str, float | None] = field(default_factory=dict)
     closing: bool = False
     load: LoadWindow | None = None
+    expected: int = 0
 
     def view(self) -> PoolView:
         held = sum(each.state.holds_place and bool(each.host) for each in self.desktops.values())
@@ -82,6 +83,7 @@ class World:
             draining=dict(self.draining),
             closing=self.closing,
             load=self.load,
+            expected=self.expected,
         )
 
     def carry_out(self, action: PoolAction) -> Desktop | None:

@@ -112,9 +112,11 @@ class PoolNow(TypedDict):
 class WholePool(PoolItem):
     """A pool with its desktops, their moves that wait, and who waits for one; ``now`` null: they
     were not asked lately what they do. ``hour``: the share of its GPU that each desktop took on
-    average, in each minute of the last hour, the oldest first.
+    average, in each minute of the last hour, the oldest first. ``expected_logins``: how many users
+    will probably come while a desktop is being made; null: the pool does not learn that.
     """
 
+    expected_logins: int | None
     now: PoolNow | None
     hour: Hour
     items: list[DesktopItem]
@@ -186,6 +188,7 @@ def whole_pool(reads: ScopedReads, name: str) -> WholePool:
     hosts = {host.name: host for host in reads.hosts()}
     return {
         **pool_item(found, desktops, asks),
+        "expected_logins": None,
         "now": None,
         "hour": [],
         "items": [
@@ -275,13 +278,16 @@ class PoolTrigger(TypedDict):
 
 
 class PoolTurn(TypedDict):
-    """A pool's next reconcile cycle; ``refused`` is why no further desktop could be created."""
+    """A pool's next reconcile cycle; ``refused`` is why no further desktop could be created.
+    ``expected_logins`` as in a pool.
+    """
 
     name: str
     counts: PoolCountsItem
     waits: list[UserWaits]
     warnings: list[PoolWarningItem]
     refused: str
+    expected_logins: int | None
     triggers: list[PoolTrigger]
     actions: list[PoolActionItem]
 
@@ -295,6 +301,7 @@ def turn_of_pool(name: str, found: PoolForecast) -> PoolTurn:
         "waits": [{"user": user, "why": why} for user, why in found.waits.items()],
         "warnings": to_plain(turn.warnings),
         "refused": found.refused,
+        "expected_logins": found.expected,
         "triggers": to_plain(found.triggers),
         "actions": [
             {"do": str(each.do), "desktop": each.desktop, "user": each.user, "why": each.why}

@@ -4,6 +4,7 @@ their desktops: assign, release.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -27,8 +28,10 @@ from vgpumgr.endpoints.shapes import ItemList, Name, Nothing, Time
 from vgpumgr.endpoints.tags import pool_tag
 from vgpumgr.endpoints.top import part_figures
 from vgpumgr.model.codec import to_plain
+from vgpumgr.model.desktop import PoolRecord
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.pool import MAX_DESKTOPS
+from vgpumgr.model.scoped_reads import ScopedReads
 
 User = Annotated[str, ParameterLimits(min_length=1, max_length=255)]
 Count = Annotated[int, ParameterLimits(ge=0, le=MAX_DESKTOPS)]
@@ -52,12 +55,26 @@ def list_pools(context: CallContext, _: Nothing) -> Result[ItemList[PoolItem]]:
 def show_pool(context: CallContext, asked: OnePool) -> Result[WholePool]:
     """One pool."""
     item, reads = whole_pool(context.reads, asked.name), context.reads
-    id_ = reads.pool(asked.name).id
+    pool = reads.pool(asked.name)
+    id_ = pool.id
+    item["expected_logins"] = _expected(reads, pool)
     rows = [row for row in reads.desktops() if row.pool == id_]
     hosts = [row.desktop.host for row in rows if row.desktop.host]
     item["now"] = pool_now(rows, part_figures(context, hosts))
     item["hour"] = vms_hour(context.app, [row.vm_id for row in rows if row.vm_id])
     return Result(answer=item)
+
+
+def _expected(reads: ScopedReads, pool: PoolRecord) -> int | None:
+    """How many users will probably come soon; None where the pool does not learn that."""
+    from vgpumgr.engine.desktops.learned_hours import LOOK_BACK_S, MOST_LOGINS, expected_logins
+
+    if not pool.spec.learned_hours:
+        return None
+    now = time.time()
+    past = reads.pool_sessions(pool.id, MOST_LOGINS, now - LOOK_BACK_S)
+    logins = sorted(each.since for each in past)
+    return expected_logins(logins, now, pool.spec.prewarm_s, pool.spec.zone)
 
 
 class SessionItem(TypedDict):

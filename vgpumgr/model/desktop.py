@@ -164,7 +164,8 @@ class PoolView:
     for bookings of other pools. ``draining`` maps hosts that are drained to the time at which
     sessions there end; None: whenever they do. ``bookings`` are those that this pool serves.
     ``closing``: it empties as users log off. ``load`` is what the desktops' load asks for; None: it
-    does not count. ``holidays`` are the days of the calendars that schedules go by.
+    does not count. ``holidays`` are the days of the calendars that schedules go by. ``expected`` is
+    how many users will probably come while a desktop is being made.
     """
 
     pool: PoolSpec
@@ -178,6 +179,7 @@ class PoolView:
     closing: bool = False
     load: LoadWindow | None = None
     holidays: Holidays = field(default_factory=dict)
+    expected: int = 0
 
     @property
     def image(self) -> str:

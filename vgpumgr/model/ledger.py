@@ -252,8 +252,10 @@ class Ledger(
         StaleGeneration, and nothing is written.
         """
 
-    def pool_sessions(self, pool: str, limit: int) -> tuple[PastSession, ...]:
-        """The sessions on desktops of a pool (its id), the last one first."""
+    def pool_sessions(self, pool: str, limit: int, since: float = 0.0) -> tuple[PastSession, ...]:
+        """The sessions on desktops of a pool (its id) that are open or ended after ``since`` (Unix
+        seconds), the last one first.
+        """
 
     def pool_asks(self) -> tuple[DesktopRequestRecord, ...]:
         """The users that wait for a desktop, the longest first."""

@@ -144,7 +144,8 @@ class PoolSpec:
     ``name@version``. ``zone`` is the time zone of ``schedules``. Desktops are there ``prewarm_s``
     before a schedule asks for them, and only those that nobody had for ``shrink_after_s`` go when
     they are too many. ``scale``: there are as many as their load asks for, too. ``priority``: of
-    two pools that need the last GPU, more comes first.
+    two pools that need the last GPU, more comes first. ``learned_hours``: as many are spare as
+    users came on this weekday before, in the ``prewarm_s`` to come.
     """
 
     name: str
@@ -164,6 +165,7 @@ class PoolSpec:
     prewarm_s: float = 900.0
     shrink_after_s: float = 900.0
     scale: ScalePolicy | None = None
+    learned_hours: bool = False
 
     @property
     def calendars(self) -> frozenset[str]:

@@ -274,6 +274,7 @@ class PoolModel(MachineModel):
     shrink_after: Duration = "15m"
     scale: ScaleModel | None = None
     idle_below: Percent | None = None
+    learned_hours: bool = False
 
     @model_validator(mode="after")
     def _consistent(self) -> PoolModel:
@@ -333,6 +334,7 @@ class PoolModel(MachineModel):
             prewarm_s=float(seconds(self.prewarm)),
             shrink_after_s=float(seconds(self.shrink_after)),
             scale=self.scale.policy() if self.scale else None,
+            learned_hours=self.learned_hours,
         )
 
     def _desktop(self) -> VmSpec:

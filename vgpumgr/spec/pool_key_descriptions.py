@@ -146,6 +146,11 @@ _POOL = {
         "The time before a schedule or booking begins at which its desktops are started.",
         "prewarm: 30m",
     ),
+    "learned_hours": Key(
+        "Whether as many desktops are spare as users came on the same weekday before, in the time "
+        "of `prewarm` to come.",
+        "learned_hours: true",
+    ),
     "shrink_after": Key(
         "The time without a user after which a desktop above the target may be removed.",
         "shrink_after: 1h",

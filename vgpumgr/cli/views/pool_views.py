@@ -31,6 +31,7 @@ def pool_text(item: WholePool) -> str:
             ("Assignment", item["assignment"]),
             ("Size", f"min {item['min']}, spare {item['spare']}, max {item['max']}"),
             ("Desktops", counts_text(item)),
+            ("Expected", expected_text(item["expected_logins"])),
             ("Now", pool_now_text(item["now"])),
             ("Last hour", hour_text(item["hour"])),
             ("Names", item["names"]),
@@ -104,10 +105,17 @@ def outlook_text(item: PoolTurn) -> str:
     lines += [f"warning: {each['text']}" for each in item["warnings"]]
     if item["refused"]:
         lines.append(f"no room: {item['refused']}")
+    if item["expected_logins"] is not None:
+        lines.append(f"expected: {expected_text(item['expected_logins'])}")
     lines += [f"waits: {each['user']}: {each['why']}" for each in item["waits"]]
     lines += [_trigger_text(each) for each in item["triggers"]]
     rows = [[f"  {each['do']}", each["desktop"], each["why"]] for each in item["actions"]]
     return "\n".join([*lines, "next reconcile cycle:", table(rows) if rows else "  nothing to do"])
+
+
+def expected_text(logins: int | None) -> str:
+    """``12 logins soon, by the last weeks``; empty where the pool does not learn that."""
+    return "" if logins is None else f"{counted(logins, 'login')} soon, by the last weeks"
 
 
 def _trigger_text(each: PoolTrigger) -> str:

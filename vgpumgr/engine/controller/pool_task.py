@@ -9,6 +9,7 @@ from vgpumgr.engine.controller.cycle_threads import CycleThread
 from vgpumgr.engine.controller.retry_backoff import RetryBackoff
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.pools import pool_cycle, session_activity
+from vgpumgr.engine.pools.pool_habits import PoolHabits
 from vgpumgr.engine.pools.pool_loads import PoolLoads
 from vgpumgr.model.desktop import DesktopRecord, DesktopState
 from vgpumgr.model.operation import FINAL_TASKS
@@ -27,6 +28,7 @@ class PoolTask:
         self._warned: frozenset[tuple[str, str]] = frozenset()
         self._refused: dict[str, str] = {}
         self._loads = PoolLoads()
+        self._habits = PoolHabits()
 
     def take(self, lane: CycleThread) -> bool:
         """The whole cycle, unless another controller has it; was anything begun?"""
@@ -39,7 +41,8 @@ class PoolTask:
         own = replace(context, stop=lane.stop, progress=lambda _: None, tell=lambda _: None)
         try:
             session_activity.note_work(context)
-            worked = pool_cycle.step(own, self._patience.ready, loads)
+            expected = self._habits.expected(context)
+            worked = pool_cycle.step(own, self._patience.ready, loads, expected)
         finally:
             context.ledger.release(POOL_THREAD)
         for row in worked.moved:

@@ -358,6 +358,7 @@ def view_of(
     now: float,
     load: LoadWindow | None = None,
     holidays: Holidays = NO_HOLIDAYS,
+    expected: int = 0,
 ) -> PoolView:
     """A pool's own part of all pools, desktops, requests and bookings."""
     specs = [each.spec for each in pools if not each.closing]
@@ -373,4 +374,5 @@ def view_of(
         closing=pool.closing,
         load=load,
         holidays=holidays,
+        expected=expected,
     )

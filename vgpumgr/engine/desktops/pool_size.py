@@ -190,7 +190,9 @@ class DesktopDemand:
 
 
 def need(sheet: ActionSheet) -> DesktopDemand:
-    """The desktops that users, spares, bookings and their own load need."""
+    """The desktops that users, spares, bookings and their own load need; for users that will
+    probably come, only as many as the maximum allows.
+    """
     pool, view = sheet.view.pool, sheet.view
     counted = [each for each in view.desktops if _counts(sheet, each)]
     have = len(counted)
@@ -198,7 +200,8 @@ def need(sheet: ActionSheet) -> DesktopDemand:
         return DesktopDemand(have=have, wanted=0, idle=0, beyond=0)
     used = sum(each.used or _given(sheet, each) for each in counted)
     size = size_at(pool, view.now, view.holidays)
-    idle = size.spare + kept(view)
+    taken = used + sheet.unmet + kept(view)
+    idle = max(size.spare, min(view.expected, size.max - taken)) + kept(view)
     by_load = view.load.wanted(have) if view.load is not None else 0
     asked = max(size.min, used + sheet.unmet + idle, by_load)
     wanted = min(size.max, asked)

@@ -12,8 +12,9 @@ from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import VmOutcome
 from vgpumgr.engine.pools import desktop_action_run
 from vgpumgr.engine.pools.desktop_action_run import DesktopWorkReport, run_actions
+from vgpumgr.engine.pools.pool_habits import PoolHabits
 from vgpumgr.engine.pools.pool_loads import group_load
-from vgpumgr.engine.pools.pool_reading import NO_WINDOWS, PoolReading, read
+from vgpumgr.engine.pools.pool_reading import NO_HABITS, NO_WINDOWS, PoolReading, read
 from vgpumgr.model.desktop import (
     DesktopRecord,
     DesktopRequest,
@@ -60,13 +61,15 @@ class PoolCycleReport:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolForecast:
     """A pool's next reconcile cycle, the reasons for which users wait, and why no further desktop
-    could be created; ``refused`` is empty where one could. ``triggers`` are those of its load now.
+    could be created; ``refused`` is empty where one could. ``triggers`` are those of its load now;
+    ``expected`` how many users will probably come soon, None where the pool does not learn that.
     """
 
     turn: PoolDecision
     waits: Mapping[str, str]
     refused: str = ""
     triggers: tuple[TriggerState, ...] = ()
+    expected: int | None = None
 
 
 def forecast(context: EngineContext, name: str) -> PoolForecast:
@@ -75,7 +78,8 @@ def forecast(context: EngineContext, name: str) -> PoolForecast:
     """
     pool = context.ledger.pool(name)
     scaled = pool.spec.scale is not None
-    reading = read(context, {pool.id: LoadWindow()} if scaled else NO_WINDOWS)
+    expected = PoolHabits().expected(context)
+    reading = read(context, {pool.id: LoadWindow()} if scaled else NO_WINDOWS, expected)
     view = reading.of(pool, reading.startable(pool))
     found = decide_pool(view)
     given = {each.user: each.desktop for each in found.actions if each.do is DesktopVerb.ASSIGN}
@@ -83,7 +87,13 @@ def forecast(context: EngineContext, name: str) -> PoolForecast:
     refused = "" if view.startable else desktop_action_run.refusal(context, reading, pool)
     load = group_load(pool, reading.rows, reading.asks, context.loads.newest())
     triggers = tuple(load.states(pool.spec.scale)) if pool.spec.scale is not None else ()
-    return PoolForecast(turn=found, waits=waits, refused=refused, triggers=triggers)
+    return PoolForecast(
+        turn=found,
+        waits=waits,
+        refused=refused,
+        triggers=triggers,
+        expected=expected.get(pool.id),
+    )
 
 
 def _words(ask: DesktopRequest, view: PoolView, given: Mapping[str, str]) -> str:
@@ -97,9 +107,10 @@ def step(
     context: EngineContext,
     ready: Ready = lambda _: True,
     loads: Mapping[str, LoadWindow] = NO_WINDOWS,
+    expected: Mapping[str, int] = NO_HABITS,
 ) -> PoolCycleReport:
     """One cycle. What is not ``ready`` waits for a later one; ``loads`` is what the desktops' load
-    asks for, by the pool's id.
+    asks for, ``expected`` how many users will probably come soon, both by the pool's id.
     """
     worked = PoolCycleReport()
     if context.ledger.frozen() is not None:
@@ -107,7 +118,7 @@ def step(
     for _ in range(MOST_PASSES):
         if context.stop.is_set() or not context.ledger.pools():
             break
-        if not _pass(context, worked, ready, loads):
+        if not _pass(context, worked, ready, loads, expected):
             break
     return worked
 
@@ -117,13 +128,14 @@ def _pass(
     worked: PoolCycleReport,
     ready: Ready,
     loads: Mapping[str, LoadWindow],
+    expected: Mapping[str, int],
 ) -> bool:
     """Was anything done that the next pass may build on?"""
 
     def still(id_: str) -> bool:
         return id_ not in worked.failed and ready(id_)
 
-    moved = [*_look(context), *_decide(context, worked, still, loads)]
+    moved = [*_look(context), *_decide(context, worked, still, read(context, loads, expected))]
     worked.moved += moved
     done = run_actions(context, still)
     worked.take_in(done)
@@ -149,10 +161,9 @@ def _decide(
     context: EngineContext,
     worked: PoolCycleReport,
     ready: Ready,
-    loads: Mapping[str, LoadWindow],
+    reading: PoolReading,
 ) -> Iterable[DesktopRecord]:
     """Pool by pool, the most important first: each finds what the others left."""
-    reading = read(context, loads)
     for pool in sorted(reading.pools, key=lambda each: (-each.spec.priority, each.name)):
         reading = replace(reading, rows=context.ledger.desktops())
         found = decide_pool(reading.of(pool, reading.startable(pool)))

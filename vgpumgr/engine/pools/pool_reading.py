@@ -33,13 +33,15 @@ from vgpumgr.model.pool import PoolSpec
 from vgpumgr.model.vm import VmSpec
 
 NO_WINDOWS: Mapping[str, LoadWindow] = MappingProxyType({})
+NO_HABITS: Mapping[str, int] = MappingProxyType({})
 _MADE = frozenset({DesktopVerb.CREATE, DesktopVerb.RECREATE})
 
 
 @dataclass(frozen=True)
 class PoolReading:
     """Pools with their desktops and the users that wait, at ``now``, and the fleet that they are
-    in; ``loads`` is what the load of their desktops asks for, by the pool's id.
+    in; ``loads`` is what the load of their desktops asks for, ``expected`` how many users will
+    probably come soon, both by the pool's id.
     """
 
     pools: tuple[PoolRecord, ...]
@@ -50,6 +52,7 @@ class PoolReading:
     busy: frozenset[str]
     now: float
     loads: Mapping[str, LoadWindow] = field(default_factory=dict)
+    expected: Mapping[str, int] = field(default_factory=dict)
     holidays: Holidays = field(default_factory=dict)
 
     @cached_property
@@ -74,6 +77,7 @@ class PoolReading:
             now=self.now,
             load=self.loads.get(pool.id),
             holidays=self.holidays,
+            expected=self.expected.get(pool.id, 0),
         )
 
     def startable(self, pool: PoolRecord) -> int:
@@ -106,7 +110,11 @@ class PoolReading:
             return replace(pool.desktop, name=name, disks=())
 
 
-def read(context: EngineContext, loads: Mapping[str, LoadWindow] = NO_WINDOWS) -> PoolReading:
+def read(
+    context: EngineContext,
+    loads: Mapping[str, LoadWindow] = NO_WINDOWS,
+    expected: Mapping[str, int] = NO_HABITS,
+) -> PoolReading:
     """The reading of all pools."""
     ledger = context.ledger
     busy = operation_lifecycle.worked_on(ledger)
@@ -121,5 +129,6 @@ def read(context: EngineContext, loads: Mapping[str, LoadWindow] = NO_WINDOWS) -
         busy=busy,
         now=context.clock.now(),
         loads=loads,
+        expected=expected,
         holidays=holidays_of(ledger.calendars()) if dated else NO_HOLIDAYS,
     )

@@ -78,7 +78,7 @@ FOR_ALL_TENANTS = frozenset(
     {
         *("audit.verify", "host.set-labels"),
         *("adopt.list", "adopt.apply", "adopt.layout", "doctor.run", "drift.list", "simulate.run"),
-        *("balance.plan", "balance.run"),
+        *("balance.plan", "balance.run", "health.evaluate"),
         *("defrag.plan", "defrag.finish", "defrag.apply", "defrag.cancel"),
         *("heal.plan", "heal.apply", "heal.lift", "gpu.reset", "gpu.reset-plan"),
         *("host.plan-drain", "host.drain", "host.undrain", "host.vms", "host.probe"),

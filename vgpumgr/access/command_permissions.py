@@ -62,6 +62,7 @@ COMMAND_PERMISSIONS: Mapping[str, Needs] = MappingProxyType(
         "quota set": Needs.QUOTA_WRITE,
         "quota delete": Needs.QUOTA_WRITE,
         "licence list": Needs.FLEET_READ,
+        "health evaluate": Needs.FLEET_READ,
         "licence set": Needs.QUOTA_WRITE,
         "licence delete": Needs.QUOTA_WRITE,
         "report usage": Needs.REPORT_READ,

@@ -250,7 +250,7 @@ def gpu_item(seen: SeenGpu, vms: Collection[str] | None = None, *, types: bool =
         "condition": str(gpu.condition),
         "condition_why": gpu.health.why,
         "condition_since": gpu.health.since or None,
-        "evidence": [_evidence(each) for each in gpu.health.evidence],
+        "evidence": [evidence_item(each) for each in gpu.health.evidence],
         "xids": dict(gpu.health.xids),
         "conflict": catalog.contradiction(facts),
         "ecc": facts.ecc,
@@ -267,7 +267,8 @@ def gpu_item(seen: SeenGpu, vms: Collection[str] | None = None, *, types: bool =
     }
 
 
-def _evidence(each: Evidence) -> EvidenceItem:
+def evidence_item(each: Evidence) -> EvidenceItem:
+    """The JSON of one thing that speaks against a GPU."""
     return {
         "signal": each.signal,
         "asks": str(each.asks),

@@ -140,3 +140,23 @@ def test_what_parts_measure_is_told_for_several_hosts_as_for_each(tmp_path: Path
     assert part_figures(context, ["gone"]) == part_figures(context, []) == {}
     made.close()
     world.close()
+
+
+def test_a_gpu_that_is_too_hot_is_evaluated_with_what_follows(
+    inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the newest figures: the condition in the ledger is as it was."""
+    seen = inside.app.telemetry_files.sample(time.time())
+    assert seen is not None
+    [one] = [each for each in seen.hosts if each.figures is not None]
+    assert one.figures is not None
+    gpus = tuple(
+        replace(gpu, figures={**gpu.figures, "temperature_gpu_c": 91}) for gpu in one.figures.gpus
+    )
+    hot = replace(seen, hosts=(replace(one, figures=replace(one.figures, gpus=gpus)),))
+    monkeypatch.setattr(TelemetryFiles, "sample", lambda *_: hot)
+    found = inside.ask("GET", "/v1/health-evaluation", prometheus(inside)).body
+    [item] = found["items"]
+    assert (item["temperature_c"], item["condition"], item["action"]) == (91, "healthy", "")
+    assert item["heat"] == ["lock-clocks", "least-limit", "cordon"]
+    assert {*item["vms"]} == {"a", "b"}

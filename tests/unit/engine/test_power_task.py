@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.poolsim import TwoHosts, spec
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
 from vgpumgr.engine.controller.cycle_threads import CycleThread
@@ -203,7 +204,7 @@ def test_a_gpu_that_stays_hot_takes_no_vm_and_is_drained_only_by_the_policy(rack
     assert gpus[FIRST].state is GpuState.QUARANTINED
     assert gpus[SECOND].state is GpuState.HEALTHY
     assert len(rack.world.ledger.vms()) == 2
-    assert PowerPolicy(mode=HealthMode.ACT).drain is None
+    assert PowerPolicy(mode=HealthMode.ACT).drains is None
 
 
 def test_a_cap_by_hand_is_not_ours_to_lift(rack: Rack) -> None:
@@ -242,3 +243,65 @@ def test_a_gpu_that_stays_hot_is_drained_where_the_policy_says_so(rack: Rack) ->
     hot = next(gpu.id for gpu in rack.world.ledger.gpus() if gpu.facts.device == FIRST)
     assert hot in held, "there is no other host: its VM stays, and is not stopped for nothing"
     assert all(vm.running for vm in rack.world.ledger.vms())
+
+
+def test_a_drain_of_a_hot_gpu_is_told_with_its_vms_where_nothing_may_be_done(rack: Rack) -> None:
+    for mode, health, why in (
+        (HealthMode.DRY_RUN, HealthMode.ACT, "power_mode is dry-run"),
+        (HealthMode.ACT, HealthMode.DRY_RUN, "health_mode is dry-run"),
+    ):
+        rack.events.clear()
+        policy = PowerPolicy(
+            mode=mode, health=HealthPolicy(mode=health, actions=parse_actions("check=drain"))
+        )
+        rack.task = PowerTask(rack.world.engine, rack.figures, policy, rack.events.append)
+        rack.inject("gpu", FIRST, "hot")
+        rack.cycle(7)
+        name = "spot" if rack.gpu_of("spot") == FIRST else "desk"
+        would = f"A40 {FIRST} on h1 would be drained ({name}): it stays hot, but {why}"
+        assert rack.told().count(would) == 1
+    assert {each.host for each in rack.world.ledger.vms()} == {"h1"}
+
+
+@pytest.fixture
+def desks(tmp_path: Path) -> Iterator[TwoHosts]:
+    found = TwoHosts(tmp_path, spec(least=2, spare=0))
+    yield found
+    found.sim.world.close()
+
+
+def heated(desks: TwoHosts, health: HealthMode) -> list[str]:
+    """What is told while ada's GPU stays hot, with a policy that drains it."""
+    events: list[ControllerEvent] = []
+    context, at = desks.sim.engine, [0.0]
+
+    def figures() -> FleetSample:
+        found = FigureSampler(context.hosts, SerialWorkers(), context.clock.now).read(
+            context.ledger.hosts()
+        )
+        at[0] += 15
+        return FleetSample(at=at[0], interval_s=15.0, hosts=tuple(found.values()))
+
+    actions = parse_actions("check=drain")
+    policy = PowerPolicy(mode=HealthMode.ACT, health=HealthPolicy(mode=health, actions=actions))
+    task = PowerTask(context, figures, policy, events.append)
+    [gpu] = [each for each in context.ledger.gpus() if each.host == "h1"]
+    desks.sim.world.sim.inject("h1", ["gpu", gpu.facts.device, "hot"])
+    for _ in range(8):
+        task.take(CycleThread("power:", context.clock))
+    return [each.text for each in events]
+
+
+def test_who_is_at_work_on_a_hot_gpu_is_named(desks: TwoHosts) -> None:
+    [told] = [each for each in heated(desks, HealthMode.DRY_RUN) if "would be drained" in each]
+    assert "(cad-01, cad-02); at work: ada on cad-01: it stays hot" in told
+
+
+def test_vms_leave_a_hot_gpu_while_they_run_and_their_users_keep_their_sessions(
+    desks: TwoHosts,
+) -> None:
+    heated(desks, HealthMode.ACT)
+    rows = desks.sim.rows()
+    assert {vm.host for vm in desks.sim.ledger.vms()} == {"h2"}
+    session = rows["cad-01"].desktop.session
+    assert session is not None and session.user == "ada"

@@ -53,12 +53,17 @@ def health_text(item: Item) -> str:
 _TAKING = {str(each) for each in HealthState if each.takes_vms}
 
 
+def evidence_text(each: Mapping[str, Any]) -> str:
+    """``Xid 119 (GSP_RPC_TIMEOUT), 3 m ago, 2 times (asks for: reset)``."""
+    when = "" if each["standing"] else f", {age(each['last_at'])} ago"
+    often = f", {each['count']} times" if each["count"] > 1 else ""
+    return f"{each['text']}{when}{often} (asks for: {each['asks']})"
+
+
 def evidence_lines(item: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """``Evidence   Xid 119 (GSP_RPC_TIMEOUT), 3 m ago, 2 times (asks for: reset)``."""
+    """A line for each piece of evidence, and one of its Xids."""
     for each in item["evidence"]:
-        when = "" if each["standing"] else f", {age(each['last_at'])} ago"
-        often = f", {each['count']} times" if each["count"] > 1 else ""
-        yield "Evidence", f"{each['text']}{when}{often} (asks for: {each['asks']})"
+        yield "Evidence", evidence_text(each)
     if item["xids"]:
         counted_ = (f"{number}: {count}" for number, count in sorted_xids(item["xids"]))
         yield "Xids", ", ".join(counted_)

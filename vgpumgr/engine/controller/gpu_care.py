@@ -4,32 +4,18 @@ done, or told as what would be done.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind, task_event
 from vgpumgr.engine.controller.cycle_context import HostCycle, error_line
 from vgpumgr.engine.hosts import gpu_drain
+from vgpumgr.engine.hosts.due_care import DueCare, due_care, many_out
 from vgpumgr.engine.layouts import gpu_reset
-from vgpumgr.health.health_policy import (
-    GpuSituation,
-    HealthAction,
-    HealthMode,
-    due,
-    too_many,
-)
+from vgpumgr.health.health_policy import HealthAction, HealthMode
 from vgpumgr.model.errors import LedgerError, VgpumgrError
-from vgpumgr.model.gpu import GpuRecord, GpuState
+from vgpumgr.model.gpu import GpuRecord
 from vgpumgr.model.health import HealthState
 from vgpumgr.model.operation import FINAL_TASKS, OperationState
-from vgpumgr.model.vm import VmRecord
-
-_WORDS = {
-    HealthAction.CORDON: "be quarantined until it is lifted",
-    HealthAction.DRAIN: "be drained",
-    HealthAction.EVACUATE: "be evacuated",
-    HealthAction.RESET: "be reset",
-}
 
 
 def care_for_gpus(turn: HostCycle) -> bool:
@@ -40,19 +26,12 @@ def care_for_gpus(turn: HostCycle) -> bool:
     ill = [gpu for gpu in gpus if gpu.condition is not HealthState.HEALTHY]
     worked = False
     for gpu in ill:
-        vms = gpu_drain.holders(turn.context, gpu)
-        action = due(turn.shared.health, _situation(gpu, vms))
-        if action is not None:
-            worked = _take(turn, gpu, action, vms) or worked
+        care = due_care(turn.context, turn.shared.health, gpu)
+        if care.action is not None:
+            worked = _take(turn, care, care.action) or worked
         else:
             turn.memory.intended.pop(gpu.id, None)
     return worked
-
-
-def _situation(gpu: GpuRecord, vms: Sequence[VmRecord]) -> GpuSituation:
-    """A quarantine of a reset that went wrong is ours to try again, any other a person's to end."""
-    aside = gpu.state is GpuState.QUARANTINED and not gpu_reset.is_of_reset(gpu)
-    return GpuSituation(health=gpu.health, quarantined=aside, vms=len(vms))
 
 
 def _tell(turn: HostCycle, gpu: GpuRecord) -> None:
@@ -80,17 +59,15 @@ def _emit(turn: HostCycle, gpu: GpuRecord, text: str) -> None:
     )
 
 
-def _take(turn: HostCycle, gpu: GpuRecord, action: HealthAction, vms: Sequence[VmRecord]) -> bool:
+def _take(turn: HostCycle, care: DueCare, action: HealthAction) -> bool:
     """Do it, unless this is a dry run, too many are out, or it was tried in vain just now."""
-    names = f" ({', '.join(vm.name for vm in vms)})" if vms else ""
-    would = f"{_named(gpu)} would {_WORDS[action]}{names}"
+    gpu = care.gpu
+    would = f"{_named(gpu)} would {care.words}"
     if turn.shared.health.mode is HealthMode.DRY_RUN:
         _intend(turn, gpu, f"{would}: health_mode is {HealthMode.DRY_RUN}")
         return False
-    everywhere = turn.context.ledger.gpus()
-    out = sum(not each.condition.takes_vms for each in everywhere)
-    if too_many(out, len(everywhere)):
-        _intend(turn, gpu, f"{would}, but {out} of {len(everywhere)} GPUs are out: look at them")
+    if out := many_out(turn.context.ledger.gpus()):
+        _intend(turn, gpu, f"{would}, but {out}")
         return False
     what = f"{action}:{gpu.id}"
     if not turn.shared.patience.ready(what):

@@ -9,22 +9,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from vgpumgr.engine.controller import power_loads
-from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind
+from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind, task_event
 from vgpumgr.engine.controller.cycle_context import error_line
 from vgpumgr.engine.controller.cycle_threads import CycleThread
+from vgpumgr.engine.desktops.user_sessions import at_work, named
 from vgpumgr.engine.hosts import gpu_drain
+from vgpumgr.engine.hosts.due_care import DueCare, many_out
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.inventory.planned_power import PlannedPower
 from vgpumgr.engine.layouts import power_caps
 from vgpumgr.engine.layouts.power_caps import GpuHold
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.health.health_policy import HealthAction, HealthMode, HealthPolicy, too_many
+from vgpumgr.health.health_policy import HealthAction, HealthMode, HealthPolicy
 from vgpumgr.model.errors import LedgerError, VgpumgrError
 from vgpumgr.model.gpu import GpuRecord, GpuState
 from vgpumgr.model.gpu_figures import Figures
 from vgpumgr.model.health import ActionClass
 from vgpumgr.model.host_sample import FleetSample
 from vgpumgr.model.layout import UNLOCKED, ClockRange
+from vgpumgr.model.operation import FINAL_TASKS
 from vgpumgr.model.power import PowerCap
 from vgpumgr.power.power_bands import LEAST_MHZ, CapState, HeldTo, decide
 from vgpumgr.power.thermal_ladder import (
@@ -59,11 +62,18 @@ class PowerPolicy:
         return self.mode is HealthMode.ACT
 
     @property
-    def drain(self) -> HealthAction | None:
-        """How a GPU that stays hot is drained; None: it is not."""
+    def drains(self) -> HealthAction | None:
+        """How a GPU that stays hot is to be drained; None: it is not."""
         wanted = self.health.of(ActionClass.CHECK)
-        found = next((each for each in reversed(_DRAINS) if each in wanted), None)
-        return found if self.health.mode is HealthMode.ACT and self.acts else None
+        return next((each for each in reversed(_DRAINS) if each in wanted), None)
+
+    @property
+    def no_drain(self) -> str:
+        """Why such a drain is told and not begun; empty: it is begun."""
+        if not self.acts:
+            return f"power_mode is {self.mode}"
+        acts = self.health.mode is HealthMode.ACT
+        return "" if acts else f"health_mode is {self.health.mode}"
 
 
 class PowerTask:
@@ -84,6 +94,7 @@ class PowerTask:
         self._state: CapState | None = None
         self._heat: dict[str, HeatState] = {}
         self._told: dict[str, str] = {}
+        self._hot_told: dict[str, str] = {}
 
     def take(self, lane: CycleThread) -> bool:
         """One decision, unless another controller takes it or nothing was read since."""
@@ -124,6 +135,7 @@ class PowerTask:
         if not self._policy.acts:
             self._state = CapState(calm=now.calm)
             self._intend(gpus, wanted)
+            self._far_up(context, gpus)
             return False
         self._state = now
         worked = self._apply(context, view, plan, figures, wanted)
@@ -239,22 +251,46 @@ class PowerTask:
 
     def _far_up(self, context: EngineContext, gpus: Mapping[str, GpuRecord]) -> bool:
         """GPUs that stay hot take no new VM, and then lose the VMs on them; where many are out at
-        the same time, the cooling is at fault, and VMs stay.
+        the same time, the cooling is at fault, and VMs stay. What is not done is told once.
         """
         worked = False
-        out = sum(not each.condition.takes_vms for each in gpus.values())
-        drain = None if too_many(out, len(gpus)) else self._policy.drain
+        self._hot_told = {key: text for key, text in self._hot_told.items() if key in self._heat}
         for gpu, state in self._heat.items():
             record = gpus[gpu]
-            if state.rung >= Rung.CORDON and record.state is GpuState.HEALTHY:
+            if state.rung >= Rung.CORDON and record.state is GpuState.HEALTHY and self._policy.acts:
                 context.ledger.quarantine(gpu, f"{TEMPERATURE}: it stays hot while it is held")
                 self._tell(record, f"{_name(record)} is quarantined: it stays hot while it is held")
                 worked = True
-            how = drain if state.rung is Rung.DRAIN else None
-            if how is not None and gpu_drain.holders(context, record):
-                report = gpu_drain.step(context, record, cold=how is HealthAction.EVACUATE)
-                worked = worked or bool(report.outcome.done)
+            if state.rung is Rung.DRAIN:
+                worked = self._leave(context, record, many_out(gpus.values())) or worked
         return worked
+
+    def _leave(self, context: EngineContext, gpu: GpuRecord, out: str) -> bool:
+        """Move the VMs off a GPU that stays hot, where the policy says so; users keep sessions."""
+        how = self._policy.drains
+        vms = gpu_drain.holders(context, gpu) if how is not None else ()
+        if how is None or not vms:
+            return False
+        if held_back := self._policy.no_drain or out:
+            users = at_work(context.ledger, context.view())
+            there = [users[vm.id] for vm in vms if vm.id in users]
+            on_it = f"; at work: {named(there)}" if there else ""
+            would = f"{_name(gpu)} would {DueCare(gpu, how, vms).words}{on_it}"
+            self._tell_hot(gpu, f"{would}: it stays hot, but {held_back}")
+            return False
+        report = gpu_drain.step(context, gpu, cold=how is HealthAction.EVACUATE)
+        for each in report.outcome.vms:
+            self._emit(task_event(each, ended=each.state in FINAL_TASKS))
+        staying = [f"{choice.vm.name} stays: {choice.why}" for choice in report.staying]
+        if staying:
+            self._tell_hot(gpu, f"{_name(gpu)} stays hot; {'; '.join(staying)}")
+        return bool(report.outcome.done)
+
+    def _tell_hot(self, gpu: GpuRecord, text: str) -> None:
+        """Once for as long as it is so."""
+        if self._hot_told.get(gpu.id) != text:
+            self._hot_told[gpu.id] = text
+            self._tell(gpu, text)
 
     def _tell(self, gpu: GpuRecord, text: str) -> None:
         self._emit(

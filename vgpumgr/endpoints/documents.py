@@ -193,6 +193,8 @@ def what_stays(documents: Documents) -> str:
     said += [f"{spanned(layouts)} (GPUs stay partitioned)"] if layouts else []
     flavours = [each.name for each in documents.flavours]
     said += [f"{spanned(flavours)} (vgpumgr flavour delete)"] if flavours else []
+    budgets = [each.name for each in documents.budgets]
+    said += [f"{spanned(budgets)} (vgpumgr power remove)"] if budgets else []
     fleets = [fleet.name for fleet in documents.fleets]
     said += [f"{spanned(fleets)} (vgpumgr sim down)"] if fleets else []
     return ", ".join(said)

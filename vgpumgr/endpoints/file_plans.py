@@ -23,6 +23,7 @@ from vgpumgr.endpoints.layout_items import layout_plan_item
 from vgpumgr.endpoints.own_documents import own_documents
 from vgpumgr.endpoints.plan_items import PlanItem, plan_item
 from vgpumgr.endpoints.pool_items import PoolChanges, pool_changes
+from vgpumgr.endpoints.power_budgets import PowerBudgetChanges, budget_changes
 from vgpumgr.endpoints.refreshed import unread_error
 from vgpumgr.endpoints.vm_documents import PlanVms, planned_item
 from vgpumgr.model.apply_plan import Plan
@@ -48,12 +49,13 @@ class NewHostItem(TypedDict):
 
 class FilePlan(PlanItem):
     """What applying a whole file would do: first ``new_hosts`` are enrolled, GPUs partitioned as
-    ``layouts`` say, ``flavours`` set, then the VMs, then ``pools``. ``later`` is what can be
-    planned once the hosts are enrolled.
+    ``layouts`` say, ``flavours`` and power ``budgets`` set, then the VMs, then ``pools``.
+    ``later`` is what can be planned once the hosts are enrolled.
     """
 
     new_hosts: list[NewHostItem]
     flavours: NotRequired[FlavourChanges]
+    budgets: NotRequired[PowerBudgetChanges]
     pools: NotRequired[PoolChanges]
     later: list[str]
 
@@ -76,6 +78,8 @@ def plan_file(context: CallContext, asked: PlanVms) -> Result[FilePlan]:
     whole = _whole(item, [], [])
     if documents.flavours:
         whole["flavours"] = flavour_changes(context, documents.flavours)
+    if documents.budgets:
+        whole["budgets"] = budget_changes(context, documents.budgets)
     if documents.pools:
         whole["pools"] = pool_changes(list(map(context.app.engine.pool_plan, documents.pools)))
     unread = dict.fromkeys((*layouts.warnings, *planned.warnings))
@@ -92,12 +96,15 @@ def _own(context: CallContext, asked: DocumentText) -> Documents:
     """The documents, all of the caller; UsageError where there is none."""
     documents = documents_of(context.app.ledger, asked)
     d = documents
-    if not (d.hosts or d.layouts or d.flavours or d.vms or d.pools):
+    if not (d.hosts or d.layouts or d.flavours or d.budgets or d.vms or d.pools):
         new_hosts(context.app.ledger, documents, asked.source)
         raise UsageError(
             f"{source_name(asked.source)} holds no document",
-            next="add a document with kind: VM, Pool, Flavour, Layout or Host",
+            next="add a document with kind: VM, Pool, Flavour, PowerBudget, Layout or Host",
         )
+    if documents.budgets:
+        first = documents.budgets[0].name
+        context.require_everywhere(Permission.FLEET_READ, f"PowerBudget {first}")
     if documents.pools and not context.scope_of(Permission.POOL_READ):
         raise AccessRefused(
             f"Pool {documents.pools[0].name} needs {Permission.POOL_READ}",
@@ -118,6 +125,7 @@ def _later(documents: Documents) -> Sequence[str]:
     found = (
         (len(documents.layouts), "layout"),
         (len(documents.flavours), "flavour"),
+        (len(documents.budgets), "power budget"),
         (len(documents.vms), "VM"),
         (len(documents.pools), "pool"),
     )
@@ -148,7 +156,12 @@ PLAN_FILE = Endpoint(
     work=plan_file,
     runs=Runs.WORKER,
     scoped=True,
-    also=(Permission.HOST_READ, Permission.LAYOUT_READ, Permission.POOL_READ),
+    also=(
+        Permission.HOST_READ,
+        Permission.LAYOUT_READ,
+        Permission.POOL_READ,
+        Permission.FLEET_READ,
+    ),
 )
 
 HostKeys = Annotated[tuple[str, ...], ParameterLimits(max_length=1_000)]

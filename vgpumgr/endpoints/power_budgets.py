@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,16 +11,18 @@ from typing_extensions import TypedDict
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.endpoints.call_context import CallContext
-from vgpumgr.endpoints.documents import DocumentText, source_name
+from vgpumgr.endpoints.documents import DocumentText, documents_of, source_name
 from vgpumgr.endpoints.endpoint import Endpoint, HttpMethod, Result
 from vgpumgr.endpoints.figure_items import newest_sample
 from vgpumgr.endpoints.shapes import ItemList, Name, Nothing, Time
+from vgpumgr.model.codec import to_plain
 from vgpumgr.model.formats import spanned
 
 if TYPE_CHECKING:
     from vgpumgr.engine.inventory.ledger_view import LedgerView
     from vgpumgr.engine.inventory.planned_power import PlannedPower
     from vgpumgr.model.host_sample import FleetSample
+    from vgpumgr.model.ledger import Ledger
     from vgpumgr.model.power import MeterReading, PowerBudget, PowerCap
 
 
@@ -161,21 +164,75 @@ def _cap(cap: PowerCap) -> PowerCapItem:
     }
 
 
-def apply_power(context: CallContext, asked: DocumentText) -> Result[ItemList[PowerBudgetItem]]:
-    """Write the power budgets of a file, each over that of its name; answers with all there are."""
-    from vgpumgr.power.budget_tree import require_tree
-    from vgpumgr.spec.power_document import load_budgets
+class PowerBudgetChange(TypedDict):
+    """What a document changes of a power budget (``new``: all of it), a line each."""
 
-    text = asked.text.encode(errors="surrogatepass")
-    wanted = load_budgets(text, source_name(asked.source))
-    ledger = context.app.writable_ledger
+    name: str
+    new: bool
+    changes: list[str]
+
+
+class PowerBudgetChanges(TypedDict):
+    """What documents change of power budgets: ``changes`` counts the budgets."""
+
+    name: str
+    changes: int
+    budgets: list[PowerBudgetChange]
+
+
+def budget_changes(context: CallContext, wanted: Sequence[PowerBudget]) -> PowerBudgetChanges:
+    """The JSON of what documents change of power budgets; NotFound, Conflict where the budgets
+    would be no tree.
+    """
+    known = _known_with(context.app.ledger, wanted)
+    items = [_change(known.get(each.name), each) for each in wanted]
+    count = sum(bool(each["new"] or each["changes"]) for each in items)
+    return {"name": "power budgets", "changes": count, "budgets": items}
+
+
+def _known_with(ledger: Ledger, wanted: Sequence[PowerBudget]) -> Mapping[str, PowerBudget]:
+    """The budgets that there are; with the wanted ones they must be a tree."""
+    from vgpumgr.power.budget_tree import require_tree
+
     known = {each.name: each for each in ledger.power_budgets()}
     require_tree([*({**known, **{each.name: each for each in wanted}}).values()])
+    return known
+
+
+def _change(before: PowerBudget | None, after: PowerBudget) -> PowerBudgetChange:
+    old, new = (to_plain(each) if each is not None else {} for each in (before, after))
+    lines = [
+        f"{key}: {_value(old[key])} → {_value(new[key])}" for key in old if old[key] != new[key]
+    ]
+    return {"name": after.name, "new": before is None, "changes": lines}
+
+
+def _value(value: object) -> str:
+    return json.dumps(value) if value not in (None, "", [], {}) else "none"
+
+
+def apply_power(context: CallContext, asked: DocumentText) -> Result[ItemList[PowerBudgetItem]]:
+    """Write the power budgets of a file, each over that of its name, and leave its documents of
+    other kinds; answers with all there are.
+    """
+    ledger = context.app.writable_ledger
+    wanted = _budgets_of(ledger, asked)
+    _known_with(ledger, wanted)
     ledger.set_power_budgets(wanted)
     reading = _Reading(context)
     hosts = {each.name for each in reading.view.hosts}
     notes = (_unknown(each, hosts) for each in wanted)
     return Result(answer={"items": reading.items()}, notes=tuple(filter(None, notes)))
+
+
+def _budgets_of(ledger: Ledger, asked: DocumentText) -> Sequence[PowerBudget]:
+    from vgpumgr.spec import kinds
+    from vgpumgr.spec.single_kind import load_budgets
+
+    text = asked.text.encode(errors="surrogatepass")
+    if kinds(text) > {"PowerBudget"}:
+        return documents_of(ledger, asked).budgets
+    return load_budgets(text, source_name(asked.source))
 
 
 def _unknown(budget: PowerBudget, hosts: Collection[str]) -> str:

@@ -13,6 +13,7 @@ from vgpumgr.model.formats import parse_mib
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.layout import LayoutSpec
 from vgpumgr.model.pool import PoolSpec
+from vgpumgr.model.power import PowerBudget
 from vgpumgr.model.rolling import RollingVms
 from vgpumgr.model.sim_fleet import SimFleet
 from vgpumgr.model.vm import VmSpec
@@ -22,6 +23,7 @@ from vgpumgr.spec.fleet_document import FleetModel
 from vgpumgr.spec.host_document import HostModel
 from vgpumgr.spec.layout_document import LayoutModel
 from vgpumgr.spec.pool_document import PoolModel
+from vgpumgr.spec.power_document import PowerBudgetModel
 from vgpumgr.spec.spec_file import (
     START,
     FileMark,
@@ -42,7 +44,7 @@ MAX_VMS = 10_000
 MAX_NAME = 63
 MAX_HEAD_KEYS = 64
 
-Model = VmModel | HostModel | FleetModel | LayoutModel | PoolModel | FlavourModel
+Model = VmModel | HostModel | FleetModel | LayoutModel | PoolModel | FlavourModel | PowerBudgetModel
 
 KINDS: Mapping[str, type[Model]] = MappingProxyType(
     {
@@ -54,6 +56,9 @@ KINDS: Mapping[str, type[Model]] = MappingProxyType(
         "Fleet": FleetModel,
     }
 )
+
+"""The kinds whose keys have pages and a schema of their own."""
+_MODELS: Mapping[str, type[Model]] = MappingProxyType({**KINDS, "PowerBudget": PowerBudgetModel})
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,7 @@ class Documents:
     layouts: tuple[LayoutSpec, ...] = ()
     pools: tuple[PoolSpec, ...] = ()
     flavours: tuple[Flavour, ...] = ()
+    budgets: tuple[PowerBudget, ...] = ()
     lines: Mapping[tuple[str, str], int] = field(default_factory=dict, compare=False)
     numbers: Mapping[tuple[str, str], int] = field(default_factory=dict, compare=False)
     of_no_tenant: frozenset[tuple[str, str]] = field(default=frozenset(), compare=False)
@@ -102,6 +108,7 @@ def load(
         layouts=tuple(reader.layouts),
         pools=tuple(reader.pools),
         flavours=tuple(reader.flavours),
+        budgets=tuple(reader.budgets),
         lines=reader.lines,
         numbers={key: findings.number(line) for key, line in reader.lines.items()},
         of_no_tenant=frozenset(reader.of_no_tenant),
@@ -141,6 +148,7 @@ class _Reader:
     findings: SpecFindings
     known_flavours: dict[str, Flavour] = field(default_factory=dict)
     flavours: list[Flavour] = field(default_factory=list)
+    budgets: list[PowerBudget] = field(default_factory=list)
     hosts: list[HostRecord] = field(default_factory=list)
     fleets: list[SimFleet] = field(default_factory=list)
     layouts: list[LayoutSpec] = field(default_factory=list)
@@ -157,10 +165,11 @@ class _Reader:
             return
         fill(tree, self.known_flavours, self.findings)
         try:
-            model = KINDS[kind].model_validate(tree.data, context={"profiles": self.known_profiles})
+            context = {"profiles": self.known_profiles}
+            model = _MODELS[kind].model_validate(tree.data, context=context)
         except ValidationError as error:
             errors = error.errors(include_url=False)
-            report(errors, KINDS[kind], tree, self.known_profiles, self.findings)
+            report(errors, _MODELS[kind], tree, self.known_profiles, self.findings)
         else:
             self._keep(model, tree)
 
@@ -200,6 +209,9 @@ class _Reader:
                 self.pools.append(model.value())
             case FleetModel():
                 self._keep_fleet(model, tree)
+            case PowerBudgetModel():
+                self._name("power budget", [model.name], tree, ("name",))
+                self.budgets.append(model.value())
             case FlavourModel():
                 self._name("flavour name", [model.name], tree, ("name",))
                 self.flavours.append(model.value(tree.data))
@@ -242,7 +254,7 @@ def _kind_of(tree: YamlTree, findings: SpecFindings) -> str | None:
         return None
     kind = tree.data.get("kind")
     version_ok = _one_of("apiVersion", [API_VERSION], tree, findings)
-    kind_ok = _one_of("kind", list(KINDS), tree, findings)
+    kind_ok = _one_of("kind", list(_MODELS), tree, findings)
     return kind if version_ok and kind_ok else None
 
 

@@ -7,8 +7,10 @@ from typing import TypeVar, get_args
 
 from pydantic import ValidationError
 
+from vgpumgr.model.power import PowerBudget
 from vgpumgr.spec.fields import Strict
 from vgpumgr.spec.load import decoded
+from vgpumgr.spec.power_document import PowerBudgetModel
 from vgpumgr.spec.spec_file import START, SpecFindings, trees
 from vgpumgr.spec.validation_messages import report
 
@@ -47,3 +49,9 @@ def load_documents(
         findings.add(START, f"no document with kind: {kind}")
     findings.raise_if_any()
     return tuple(found.values())
+
+
+def load_budgets(data: bytes | str, source: str) -> tuple[PowerBudget, ...]:
+    """The power budgets of a file that has nothing else. SpecError with every problem found."""
+    model = PowerBudgetModel
+    return load_documents(data, source, model, model.value, lambda it: it.name)

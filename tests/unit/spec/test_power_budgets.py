@@ -6,7 +6,7 @@ import pytest
 
 from vgpumgr.model.power import PowerBudget, PowerMeter
 from vgpumgr.spec import SpecError
-from vgpumgr.spec.power_document import load_budgets
+from vgpumgr.spec.single_kind import load_budgets
 
 SITE = "apiVersion: vgpumgr/v1\nkind: PowerBudget\nname: site\nwatts: 100000\n"
 PDU = (

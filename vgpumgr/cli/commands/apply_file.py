@@ -1,4 +1,4 @@
-"""`apply` and `plan` of a file with several kinds: hosts, layouts, flavours, VMs, then pools."""
+"""`apply` and `plan` of a file with several kinds, in the order in which these need each other."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from vgpumgr.cli.output import print_item, say, tell_people
 from vgpumgr.cli.running_command import carry_out, finish
 from vgpumgr.cli.terminal import confirm
 from vgpumgr.cli.views.file_views import (
+    budget_change_text,
     changes_pending,
     file_plan_text,
     flavour_change_text,
@@ -30,11 +31,12 @@ from vgpumgr.endpoints.flavours import APPLY_FLAVOURS
 from vgpumgr.endpoints.layout_plans import APPLY_LAYOUTS, LayoutDocuments
 from vgpumgr.endpoints.plan_items import PlanItem
 from vgpumgr.endpoints.pool_documents import APPLY_POOLS
+from vgpumgr.endpoints.power_budgets import APPLY_POWER
 from vgpumgr.endpoints.vm_documents import APPLY_VMS, ApplyVms, PlanVms
 from vgpumgr.model.errors import Conflict, HostUnreachable, NoPlacement, VgpumgrError
 from vgpumgr.model.formats import counted
 
-_KINDS = frozenset({"Host", "Layout", "Flavour", "VM", "Pool"})
+_KINDS = frozenset({"Host", "Layout", "Flavour", "PowerBudget", "VM", "Pool"})
 
 
 class PlanShown:
@@ -172,6 +174,8 @@ class FileRun:
             work.append(("layouts", "layouts", self._layouts))
         if plan.get("flavours") and plan["flavours"]["changes"]:
             work.append(("flavours", "flavours", self._flavours))
+        if plan.get("budgets") and plan["budgets"]["changes"]:
+            work.append(("budgets", "power budgets", self._budgets))
         if plan["changes"] or plan["unchanged"] or plan["unplaced"] or plan["waiting"]:
             work.append(("vms", "VMs", self._vms))
         if plan.get("pools"):
@@ -209,6 +213,12 @@ class FileRun:
         wanted = DocumentText(text=self.asked.text, source=self.asked.source)
         return self.context.act(APPLY_FLAVOURS, wanted)
 
+    def _budgets(self, plan: FilePlan) -> Result[Any]:
+        """What was changed, as it was planned."""
+        wanted = DocumentText(text=self.asked.text, source=self.asked.source)
+        done = self.context.act(APPLY_POWER, wanted)
+        return Result(answer=plan["budgets"], notes=done.notes, error=done.error)
+
     def _vms(self, plan: FilePlan) -> Result[Any]:
         gone = tuple(pruned(plan)) if self.prune else ()
         wanted = replace(self.asked, prune=gone, mixed=True)
@@ -230,6 +240,8 @@ def _text(answer: Mapping[str, Any]) -> str:
         lines.append(f"layouts: {outcome_text(layouts) or 'as declared'}")
     if flavours := answer.get("flavours"):
         lines.append(flavour_change_text(flavours))
+    if budgets := answer.get("budgets"):
+        lines.append(budget_change_text(budgets))
     if vms := answer.get("vms"):
         lines.append(f"VMs: {outcome_text(vms) or 'converged'}")
     if pools := answer.get("pools"):

@@ -10,6 +10,7 @@ from vgpumgr.cli.views.plan_views import plan_text, pruned
 from vgpumgr.cli.views.pool_views import pool_change_text
 from vgpumgr.endpoints.file_plans import FilePlan
 from vgpumgr.endpoints.flavours import FlavourChanges
+from vgpumgr.endpoints.power_budgets import PowerBudgetChanges
 from vgpumgr.model.formats import counted, spanned
 
 
@@ -32,6 +33,8 @@ def _parts(plan: FilePlan, file: str, *, partial: bool, prune: bool) -> Iterator
         yield layout_plan_text(plan["layouts"])
     if plan.get("flavours"):
         yield flavour_change_text(plan["flavours"])
+    if plan.get("budgets"):
+        yield budget_change_text(plan["budgets"])
     if _has_vms(plan):
         yield plan_text(plan, file=file, partial=partial, prune=prune)
     if plan.get("pools"):
@@ -48,6 +51,16 @@ def flavour_change_text(changes: FlavourChanges) -> str:
             lines += [f"  {change}" for change in each["changes"]]
         if each["changes"] and each["used"]:
             lines.append(f"  {each['used']} have it, and change when their files are applied again")
+    return "\n".join(lines)
+
+
+def budget_change_text(changes: PowerBudgetChanges) -> str:
+    """A line for each power budget and each change of it."""
+    lines = []
+    for each in changes["budgets"]:
+        verb = "create" if each["new"] else "change" if each["changes"] else "unchanged"
+        lines.append(f"{verb}  power budget {each['name']}")
+        lines += [f"  {change}" for change in each["changes"]]
     return "\n".join(lines)
 
 
@@ -84,5 +97,6 @@ def changes_pending(plan: FilePlan, *, prune: bool = False) -> bool:
     layouts = to_change(plan["layouts"]) if plan.get("layouts") else []
     pools = plan["pools"]["changes"] if plan.get("pools") else 0
     pools += plan["flavours"]["changes"] if plan.get("flavours") else 0
+    pools += plan["budgets"]["changes"] if plan.get("budgets") else 0
     gone = pruned(plan) if prune else []
     return bool(plan["changes"] or plan["new_hosts"] or layouts or pools or gone)

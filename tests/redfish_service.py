@@ -12,20 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-ROOT = "/redfish/v1"
+from vgpumgr.sim.redfish_service import ROOT, link, listed, reading
+
 USER, PASSWORD = "reader", "sesame"
-
-
-def link(path: str) -> dict[str, str]:
-    return {"@odata.id": f"{ROOT}/{path}"}
-
-
-def listed(*paths: str) -> dict[str, Any]:
-    return {"Members": [link(path) for path in paths], "Members@odata.count": len(paths)}
-
-
-def reading(value: object) -> dict[str, object]:
-    return {"Reading": value}
 
 
 def tree() -> dict[str, Any]:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
-from tests.e2e.support import Cli, host, names, new_cli, sim_host, until, vm
+from tests.e2e.support import Cli, finish, host, names, new_cli, sim_host, until, vm
 
 pytestmark = pytest.mark.mainline
 
@@ -85,3 +92,46 @@ def test_one_host_is_added_to_a_fleet_that_is_up_and_comes_up_with_it_again(cli:
     status = cli.ok("sim", "status", "-o", "json").json
     assert status["hosts"] == ["one", "two", "three"]
     cli.fails(2, "sim", "add")
+
+
+def test_power_and_fencing_can_be_tried_without_hardware(cli: Cli) -> None:
+    """As docs/power.md has it: a meter, a fence, and a host that is switched off by its BMC."""
+    said = cli.ok("sim", "up", "--redfish", "0").err
+    url = str(cli.ok("sim", "status", "-o", "json").json["redfish"])
+    password = cli.state / "sim" / "redfish-password"
+    assert f"Redfish at {url}, user sim, password in {password}" in said
+    assert cli.ok("sim", "up", "--redfish", "0").err.count(url) == 1, "it is started once"
+    cli.ok("secret", "set", "bmc", stdin=password.read_bytes())
+    meter = {"url": url, "user": "sim", "secret": "bmc"}
+    budget = {"kind": "PowerBudget", "name": "rack", "watts": 5000, "hosts": ["one"]}
+    cli.ok("apply", "-f", cli.documents({**budget, "meter": meter}))
+    with served(cli):
+        until(lambda: shown(cli)["meter"] == "", "the meter to be read")
+        assert shown(cli)["measured_watts"] > 300
+    program = [sys.executable, "-m", "vgpumgr.redfish"]
+    login = [url, "--user", "sim", "--password-file", "{secret}", "--system", "one"]
+    off, status = (json.dumps([*program, verb, *login]) for verb in ("off", "status"))
+    cli.ok("host", "fence", "one", "--off", off, "--status", status, "--secret", "bmc")
+    assert "'Power is on': not off" in cli.ok("host", "fence", "one", "--check").err
+    typed = [sys.executable, "-m", "vgpumgr.redfish", "off", *login]
+    subprocess.run([str(password) if each == "{secret}" else each for each in typed], check=True)
+    assert "one is off" in cli.ok("sim", "power", "one", "status").out
+    assert "'Power is off'" in cli.ok("host", "fence", "one", "--check").err
+    cli.ok("host", "fence", "one", "--remove")
+    cli.ok("sim", "power", "one", "on")
+
+
+def shown(cli: Cli) -> dict[str, Any]:
+    found: dict[str, Any] = cli.ok("power", "show", "rack", "-o", "json").json
+    return found
+
+
+@contextmanager
+def served(cli: Cli) -> Iterator[None]:
+    environ = {**os.environ, "VGPUMGR_TELEMETRY_INTERVAL": "1"}
+    process = cli.process("serve", env=environ, stdout=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        finish(process)

@@ -70,7 +70,7 @@ class SimStatus:
     """Is the fleet up, and what is in it. ``faults`` by host, in the words of ``inject``.
 
     ``without_fabric``, by host, are running domains whose NVSwitch GPUs are no active partition:
-    CUDA does not start in such a guest.
+    CUDA does not start in such a guest. ``redfish``: where its BMCs and its PDU answer, if so.
     """
 
     up: bool
@@ -78,6 +78,7 @@ class SimStatus:
     pid: int | None = None
     hosts: tuple[str, ...] = ()
     running_domains: int = 0
+    redfish: str = ""
     faults: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     without_fabric: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -159,9 +160,26 @@ def status(state: Path) -> SimStatus:
         pid=found["pid"],
         hosts=tuple(host["name"] for host in found["fleet"]["hosts"]),
         running_domains=found["running_domains"],
+        redfish=found["redfish"],
         faults=_by_host(found["faults"]),
         without_fabric=_by_host(found["without_fabric"]),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimRedfish:
+    """Where BMCs and PDU of a simulated fleet answer, and how to log in."""
+
+    url: str
+    user: str
+    password_file: str
+
+
+def redfish(state: Path, port: int) -> SimRedfish:
+    """Have the fleet's Redfish service up, at that port of 127.0.0.1 (0: a free one) where it is
+    not yet. HostUnreachable where no fleet is up, Conflict where the port is taken.
+    """
+    return SimRedfish(**call_fleet(state, "", "redfish", {"port": port}))
 
 
 def _by_host(found: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:

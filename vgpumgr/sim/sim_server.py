@@ -22,6 +22,7 @@ from vgpumgr.model.errors import VgpumgrError
 from vgpumgr.model.sim_fleet import SimFleet, SimHost
 from vgpumgr.sim import joined_helper
 from vgpumgr.sim.injection import fault_words
+from vgpumgr.sim.redfish_service import RedfishService
 from vgpumgr.sim.simulated_fleet import ClientSession, SimulatedFleet
 from vgpumgr.sim.transport import fleet_socket
 
@@ -40,6 +41,8 @@ class SimServer:
         self._fleet = fleet
         self._state = state
         self._listener = listener
+        self._redfish: RedfishService | None = None
+        self._starting = threading.Lock()
         self.stopping = threading.Event()
 
     def accept(self) -> None:
@@ -97,9 +100,18 @@ class SimServer:
             return self._fleet.inject(host, args["words"])
         if method == "add":
             return self._add([from_plain(SimHost, each) for each in args["hosts"]])
+        if method == "redfish":
+            return self._redfish_at(int(args["port"]))
         if method == "stop":
             return self.stopping.set()
         return self._status()
+
+    def _redfish_at(self, port: int) -> dict[str, str]:
+        """Where the Redfish service is; started once, at that port."""
+        with self._starting:
+            if self._redfish is None:
+                self._redfish = RedfishService(self._fleet, self._state, port)
+            return self._redfish.told()
 
     def _add(self, hosts: list[SimHost]) -> None:
         """Add hosts to the fleet's file first, so that they come up again with the others."""
@@ -112,6 +124,7 @@ class SimServer:
             "pid": os.getpid(),
             "fleet": self._fleet.fleet,
             "running_domains": self._fleet.running(),
+            "redfish": self._redfish.url if self._redfish is not None else "",
             "faults": {
                 name: words
                 for name, host in self._fleet.hosts.items()

@@ -37,12 +37,19 @@ def _folder(context: Context) -> Path:
     help="YAML file with a Fleet document; default: the last fleet, or a small one.",
 )
 @click.option("--enrol/--no-enrol", default=True, help="Enrol its hosts in the ledger.")
+@click.option(
+    "--redfish",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Start BMCs and a PDU, too, by Redfish at this port of 127.0.0.1; 0: a free one.",
+)
 @output_option
 @pass_context
-def up(context: Context, file: str | None, enrol: bool) -> None:
+def up(context: Context, file: str | None, enrol: bool, redfish: int | None) -> None:
     """Start the simulated hosts; they stay up until `sim down`."""
     from vgpumgr.cli.user_files import load_documents
     from vgpumgr.sim.control import SMALL, last_fleet
+    from vgpumgr.sim.control import redfish as start_redfish
     from vgpumgr.sim.control import up as start
 
     last = last_fleet(_folder(context)) or SMALL
@@ -52,6 +59,9 @@ def up(context: Context, file: str | None, enrol: bool) -> None:
     start(fleets[0], _folder(context))
     hosts = fleets[0].hosts
     say(f"fleet {fleets[0].name}: {counted(len(hosts), 'host')} up")
+    if redfish is not None:
+        found = start_redfish(_folder(context), redfish)
+        say(f"Redfish at {found.url}, user {found.user}, password in {found.password_file}")
     if enrol:
         _enrol(context, [host.name for host in hosts])
 

@@ -54,6 +54,17 @@ unpack_monitoring() {
   [ -e /$templates/default.tmpl ] || $as_root /usr/bin/install -D -m 644 -t /$templates $folder/$templates/*.tmpl
 }
 
+# A Redfish service of other hands (OpenStack's), in an environment of its own: what it needs is none of ours.
+make_sushy() {
+  local folder=.sushy
+  cmp -s tests/sushy.lock $folder/lock && return
+  echo "set-up: installing sushy-tools (tests/sushy.lock) into $folder" >&2
+  rm -rf $folder
+  python3 -m venv $folder
+  $folder/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r tests/sushy.lock
+  cp tests/sushy.lock $folder/lock
+}
+
 case "${1:-demo}" in
   test | monitoring) unpack_monitoring ;;
 esac
@@ -92,6 +103,7 @@ if [ "${1:-demo}" = lab ] && dpkg --compare-versions "$(dpkg-query -W -f '${Vers
   install -t $backports qemu-system-x86 qemu-utils
 fi
 
+[ "${1:-demo}" != test ] || make_sushy
 [ "${1:-demo}" = demo ] || exit 0
 
 python=python3

@@ -80,7 +80,7 @@ FOR_ALL_TENANTS = frozenset(
         *("adopt.list", "adopt.apply", "adopt.layout", "doctor.run", "drift.list", "simulate.run"),
         *("balance.plan", "balance.run", "health.evaluate"),
         *("defrag.plan", "defrag.finish", "defrag.apply", "defrag.cancel"),
-        *("heal.plan", "heal.apply", "heal.lift", "gpu.reset", "gpu.reset-plan"),
+        *("heal.plan", "heal.apply", "heal.lift", "gpu.cordon", "gpu.reset", "gpu.reset-plan"),
         *("host.plan-drain", "host.drain", "host.undrain", "host.vms", "host.probe"),
         *("host.enter-maintenance", "host.leave-maintenance", "host.cordon", "host.uncordon"),
         *("host.plan-evacuation", "host.evacuate", "host.set-fence", "host.remove-fence"),

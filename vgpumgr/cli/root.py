@@ -37,7 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "metrics": ("metrics:metrics", "Series for Prometheus: show, rules, dashboards."),
     "top": ("top:top", "Show what GPUs and VMs measure now."),
     "host": ("host:host", "Hosts: add, list, show, probe, trust, cordon, remove."),
-    "gpu": ("gpu:gpu", "GPUs: list, show."),
+    "gpu": ("gpu:gpu", "GPUs: list, show, cordon, reset."),
     "layout": (
         "layout:layout",
         "Partitioning of GPUs: plan, apply, assert, export, import, show.",

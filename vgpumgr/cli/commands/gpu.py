@@ -1,4 +1,4 @@
-"""The commands on GPUs: list, show and reset."""
+"""The commands on GPUs: list, show, cordon, uncordon and reset."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ from vgpumgr.cli.views.gpu_views import (
 )
 from vgpumgr.cli.views.layout_views import change_text
 from vgpumgr.cli.views.outcome_views import print_outcome_result
-from vgpumgr.endpoints import gpu_resets, gpus
+from vgpumgr.endpoints import gpu_cordons, gpu_resets, gpus
+from vgpumgr.endpoints.healing import LIFT_GPU
+from vgpumgr.model.formats import counted
 
 COLUMNS = (
     Column("HOST", "host"),
@@ -58,7 +60,7 @@ COLUMNS = (
 
 @click.group()
 def gpu() -> None:
-    """GPUs: list, show, reset."""
+    """GPUs: list, show, cordon, uncordon, reset."""
 
 
 @gpu.command("list")
@@ -83,6 +85,37 @@ def show(context: Context, name: str) -> None:
     """Show one GPU, by its id, a unique prefix of it, or HOST/DEVICE."""
     item = context.read(gpus.SHOW_GPU, one_gpu(name)).answer
     print_item("GPU", item, gpu_text(item))
+
+
+@gpu.command()
+@click.argument("name", shell_complete=completed("gpus"))
+@click.option("--reason", default="", metavar="TEXT", help="Shown wherever it takes no VM.")
+@output_option
+@pass_context
+def cordon(context: Context, name: str, reason: str) -> None:
+    """Place no VM on a GPU any more: its id, a unique prefix of it, or HOST/DEVICE.
+
+    VMs on it go on; one that was stopped does not start on it again. `gpu uncordon` ends it.
+    """
+    one = one_gpu(name)
+    asked = gpu_cordons.CordonGpu(name=one.name, host=one.host, reason=reason)
+    item = context.act(gpu_cordons.CORDON_GPU, asked).answer
+    print_item("CordonedGPU", item, _cordoned_text(item))
+
+
+def _cordoned_text(item: gpu_cordons.CordonedGpu) -> str:
+    named = f"{item['model']} {item['device']} on {item['host']}"
+    left = f"; {counted(len(item['vms']), 'VM')} on it: {', '.join(item['vms'])}"
+    return f"{named} takes no VM from now on{left if item['vms'] else ''}"
+
+
+@gpu.command()
+@click.argument("name", shell_complete=completed("gpus"))
+@pass_context
+def uncordon(context: Context, name: str) -> None:
+    """Place VMs on a GPU again, if a look shows it healthy: the same as heal --lift."""
+    context.act(LIFT_GPU, one_gpu(name))
+    say(f"{name} accepts VMs again")
 
 
 @gpu.command()

@@ -33,6 +33,13 @@ PAGES = (
 
 QUESTIONS = (
     Question(
+        endpoint="gpu.cordon",
+        text=one("Place no VM any more on"),
+        button="Cordon",
+        back=page_of("gpus", "name"),
+        intro="VMs on it go on; one that was stopped does not start on it again.",
+    ),
+    Question(
         endpoint="heal.lift",
         text=one("Lift the quarantine of"),
         button="Lift",

@@ -4,11 +4,12 @@ the hosts that it is to ask itself.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from anyio import to_thread
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from vgpumgr.access.permission import Permission
 from vgpumgr.api.service import Service
@@ -17,6 +18,13 @@ from vgpumgr.endpoints.metrics import newest_series
 from vgpumgr.helper.series_text import MEDIA_TYPE
 
 PATH, TARGETS_PATH = "/metrics", "/v1/metrics/sd"
+_PIECE = 256 << 10
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    """One after the other as the client takes them: none waits whole in a connection's buffer."""
+    for at in range(0, len(data), _PIECE):
+        yield data[at : at + _PIECE]
 
 
 def add_metrics_routes(api: FastAPI, service: Service) -> None:
@@ -36,7 +44,9 @@ def add_metrics_routes(api: FastAPI, service: Service) -> None:
             service.admitted(request, Permission.METRICS_READ, changes=False)
             return newest_series(CallContext(app=service.app))
 
-        return Response(await to_thread.run_sync(read), media_type=MEDIA_TYPE)
+        data = await to_thread.run_sync(read)
+        length = {"Content-Length": str(len(data))}
+        return StreamingResponse(_pieces(data), headers=length, media_type=MEDIA_TYPE)
 
     @api.get(
         TARGETS_PATH,

@@ -57,6 +57,13 @@ def test_old_figures_are_no_figures(files: TelemetryFiles) -> None:
     assert files.series(later, 15.0) is None
 
 
+def test_figures_from_before_the_clock_was_put_back_are_no_figures(files: TelemetryFiles) -> None:
+    earlier = time.time() - 3600.0
+    assert files.sample(earlier) is None
+    assert files.series(earlier, 15.0) is None
+    assert files.sample(time.time() - 1.0) is not None, "a second is no step"
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"at": 1}', '{"at": "x", "interval_s": 1}', "null"]
 )
@@ -136,3 +143,12 @@ def test_a_history_that_is_none_is_empty_and_written_anew(tmp_path: Path) -> Non
     files.write(told(minute - 60, 30))
     files.write(told(minute, 30))
     assert files.history().shares("h1/0000:41:00.0", minute)[-1] == 0.3
+
+
+def test_all_who_ask_between_two_rounds_have_the_same_bytes(files: TelemetryFiles) -> None:
+    now = time.time()
+    first = files.series(now, 15.0)
+    assert first is not None
+    assert files.series(now, 15.0) is first
+    files.write(replace(result(now), text="vgpumgr_headroom 2\n"))
+    assert files.series(now, 15.0) == b"vgpumgr_headroom 2\n"

@@ -62,7 +62,8 @@ class StatusFile:
         if began < self._not_before:
             return
         same = replace(status, at=self._written.at) == self._written
-        if not same or status.at - self._written.at >= FRESH_S:
+        # A clock that was put back makes it new at once.
+        if not (same and 0 <= status.at - self._written.at < FRESH_S):
             self._write(status, running=True)
             ended = time.monotonic()
             self._not_before = ended + (ended - began) / _SHARE

@@ -26,3 +26,11 @@ def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "serve.json").mkdir()
     StatusFile(tmp_path / "serve.json", 30.0).show(ControllerStatus(at=100.0))
     assert [each.name for each in tmp_path.iterdir()] == ["serve.json"]
+
+
+def test_it_is_written_again_once_it_is_old_or_the_clock_was_put_back(tmp_path: Path) -> None:
+    file = StatusFile(tmp_path / "serve.json", 30.0)
+    for at, there in ((5000.0, 5000.0), (5001.0, 5000.0), (5011.0, 5011.0), (1400.0, 1400.0)):
+        file._not_before = 0.0
+        file.show(ControllerStatus(at=at))
+        assert json.loads((tmp_path / "serve.json").read_text())["at"] == there

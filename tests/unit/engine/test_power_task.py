@@ -116,6 +116,16 @@ def test_in_the_band_clocks_are_locked_before_limits(rack: Rack) -> None:
     assert (spot.limit_w, bool(spot.locked_clocks)) == (300, True)
 
 
+def test_a_clock_that_was_put_back_does_not_stop_it(rack: Rack) -> None:
+    rack.at = 7200.0
+    rack.cycle()
+    rack.at = 3600.0
+    busy(rack)
+    rack.budget(500)
+    rack.cycle()
+    assert rack.power(rack.gpu_of("spot")).limit_w == 100
+
+
 def test_a_dry_run_tells_once_and_touches_nothing(rack: Rack) -> None:
     rack.task = rack.controller(HealthMode.DRY_RUN)
     busy(rack)

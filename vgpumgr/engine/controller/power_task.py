@@ -99,7 +99,8 @@ class PowerTask:
     def take(self, lane: CycleThread) -> bool:
         """One decision, unless another controller takes it or nothing was read since."""
         sample = self._figures()
-        if sample is None or sample.at <= self._seen:
+        # Another time is another reading, also an earlier one: a clock may have been put back.
+        if sample is None or sample.at == self._seen:
             return False
         ledger = self._context.ledger
         if not (self._heat or _is_hot(sample) or ledger.power_budgets() or ledger.power_caps()):

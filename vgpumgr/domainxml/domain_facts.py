@@ -99,6 +99,7 @@ def disks(xml: str) -> tuple[DomainDisk, ...]:
                 format=driver.get("type", "raw") if driver is not None else "raw",
                 target=target.get("dev", "") if target is not None else "",
                 cdrom=disk.get("device") == "cdrom",
+                scsi=target is not None and target.get("bus") == "scsi",
                 tuning=disk_tuning(disk),
                 type=disk_type(disk),
                 server=source_server(disk),

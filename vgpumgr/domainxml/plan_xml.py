@@ -31,8 +31,10 @@ from vgpumgr.model.host import Versions
 
 
 def disk_element(plan: DomainDisk) -> XmlTree:
-    """A virtio disk, or a SATA CD-ROM; the format is always declared."""
+    """A virtio disk, or a CD-ROM; the format is always declared."""
     tree = template("domain/cdrom" if plan.cdrom else "domain/disk")
+    if plan.scsi:
+        tree.set("target/@bus", "scsi")
     tree.set("driver/@type", plan.format)
     write_source(tree, plan)
     tree.set("target/@dev", plan.target)
@@ -364,6 +366,8 @@ def _devices(tree: XmlTree, plan: DomainPlan, libvirt: str) -> None:
         tree.drop("os/boot")  # libvirt takes one of the two
     for disk in plan.disks:
         tree.append("devices", disk_element(disk))
+    if any(disk.scsi for disk in plan.disks):
+        tree.append("devices", template("domain/virtio-scsi"))
     for nic in plan.nics:
         tree.append("devices", nic_element(nic))
     for hostdev in hostdev_elements(plan.hostdevs, libvirt):

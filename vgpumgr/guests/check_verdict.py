@@ -69,9 +69,11 @@ def _cloud_init(check: GuestCheck, answer: GuestAnswer) -> CheckVerdict:
     if status in {"running", "not run", "not started"}:
         return CheckVerdict(booting=True, why="cloud-init is at work")
     if status == "disabled":
-        return CheckVerdict(final=True, why="cloud-init is switched off in the image")
+        return CheckVerdict(final=True, why="cloud-init is switched off, or found no seed")
     if status not in {"done", "error", "degraded"}:
         return CheckVerdict(booting=True, why=_cause(check, answer))
+    if report.get("datasource") == "none":
+        return CheckVerdict(final=True, why="cloud-init found no seed: nothing was prepared")
     faults = [*_words(report.get("errors")), *_recoverable(report.get("recoverable_errors"))]
     if status == "done" and not faults:
         return PASSED

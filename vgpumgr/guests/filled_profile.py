@@ -132,7 +132,8 @@ class _Filling:
         if isinstance(item, str):
             yield self.text(item)
         elif isinstance(item, list):
-            yield [each for part in item for each in self._item(part)]
+            if found := [each for part in item for each in self._item(part)]:
+                yield found  # cloud-init warns of an empty one, and a warning fails a guest
         elif isinstance(item, dict) and _ITEM in item:
             unless = item.get("unless", "")
             if self.holds(item.get("when", "")) and not (unless and self.holds(unless)):

@@ -162,12 +162,14 @@ class DomainDisk:
     """One disk: a volume's path and its *declared* format; never probed. ``tuning`` does
     not change its volume. ``server`` is where one of the network's is; its path is POOL/NAME there.
     ``boot_order``: the guest boots from the disk with the lowest; 0: its kind says so.
+    ``scsi``: a CD-ROM on virtio-scsi, which kernels made for clouds have where they have no SATA.
     """
 
     path: str
     format: str
     target: str
     cdrom: bool = False
+    scsi: bool = False
     tuning: DiskTuning = UNTUNED_DISK
     type: DiskType = DiskType.FILE
     server: PoolSource = NO_SOURCE

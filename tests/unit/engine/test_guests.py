@@ -9,6 +9,7 @@ from typing import ClassVar
 import pytest
 
 from tests.simworld import OLD, SimWorld, host, vm
+from vgpumgr import domainxml
 from vgpumgr.engine.steps.cloud_init_seed import EMPTIED
 from vgpumgr.engine.vms import guest_checks
 from vgpumgr.guests import guest_profiles
@@ -56,6 +57,19 @@ def spec(name: str = "desk", **more) -> VmSpec:
 
 def made(world: SimWorld, **more) -> None:
     world.apply(spec(**more))
+
+
+@pytest.mark.parametrize(
+    ("system", "is_scsi"), [("", True), ("debian-12", True), ("windows-10", False)]
+)
+def test_each_system_has_a_driver_for_the_drive_of_its_seed(world, system, is_scsi):
+    """Debian's kernel for clouds has none for SATA, Windows none for virtio-scsi."""
+    guest = GuestSpec(user="ada", password="ada-desktop")
+    made(world, os=system, guest=guest, vcpus=2, memory_mib=4096)
+    [seed] = [
+        each for each in domainxml.disks(world.sim.hosts["h1"].domains.xml("desk")) if each.cdrom
+    ]
+    assert seed.scsi is is_scsi
 
 
 def look(world: SimWorld) -> tuple[GuestPhase, str]:

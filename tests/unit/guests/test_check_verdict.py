@@ -45,6 +45,18 @@ def test_a_broken_guest_is_named_by_its_cause(broken):
     assert broken["cause"] in said.why
 
 
+@pytest.mark.parametrize("uri", ["http://lan:81/debian", "http://lan:81/debian/"])
+@pytest.mark.parametrize(
+    ("listed", "is_read"),
+    [("http://lan:81/debian/\n", True), ("http://lan:81/debian-security/\n", False), ("", False)],
+)
+def test_a_repository_was_read_when_apt_has_its_index(uri, listed, is_read):
+    """apt lists addresses with a slash at their end, however they were written."""
+    chosen = ChosenProfile(name="package-repository", parameters={"name": "lan", "uri": uri})
+    check = guests.checks(GuestSpec(profiles=(chosen,)), "debian-12", FACTS)[-1]
+    assert verdict(check, GuestAnswer(status=0, output=listed)).well is is_read
+
+
 @pytest.mark.parametrize("status", ["running", "not run", "not started"])
 def test_a_first_boot_that_goes_on_says_nothing_yet(status):
     said = verdict(CHECKS["cloud-init"], GuestAnswer(status=0, output=report(status)))

@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+import yaml
 from lxml import etree
 
 from vgpumgr import guests
@@ -96,6 +97,25 @@ def test_a_guest_has_an_agent_and_a_seed_without_being_told():
     [vm] = load(f"{HEAD}guest: {{profiles: [docker]}}\n", "a.yaml").vms
     assert vm.agent
     assert vm.cloud_init is not None
+
+
+def test_a_repositorys_key_is_a_file_that_apt_reads_by_itself():
+    """cloud-init would have gpg turn it into another form, and Debian's images have no gpg."""
+    local = {"name": "lan", "uri": "http://lan/", "key": "-----BEGIN PGP"}
+    chosen = ChosenProfile(name="package-repository", parameters=local)
+    text = guests.user_data(GuestSpec(profiles=(chosen,)), "debian-12", FACTS, None)
+    found = yaml.safe_load(text)
+    [file] = found["write_files"]
+    assert (file["path"], file["content"]) == ("/etc/apt/trusted.gpg.d/lan.asc", local["key"])
+    assert found["apt"]["sources"] == {"lan": {"source": "deb http://lan/ ./ "}}
+
+
+def test_a_language_is_one_that_debian_makes():
+    """Its locale-gen passes over what it is asked for, and reads /etc/locale.gen."""
+    text = guests.user_data(GuestSpec(locale="de_DE.UTF-8"), "debian-12", FACTS, None)
+    [file] = yaml.safe_load(text)["write_files"]
+    assert file == {"path": "/etc/locale.gen", "append": True, "content": "de_DE.UTF-8 UTF-8\n"}
+    assert "write_files" not in yaml.safe_load(guests.user_data(GuestSpec(), "", FACTS, None))
 
 
 def test_the_branch_of_the_guests_driver_is_the_hosts():

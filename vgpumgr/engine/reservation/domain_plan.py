@@ -324,11 +324,14 @@ def _cds(vm: VmRecord, facts: HostFacts) -> Iterator[DomainDisk]:
 
 
 def _made_disks(vm: VmRecord, facts: HostFacts) -> tuple[DomainDisk, ...]:
+    """Debian's kernel for clouds has no driver for SATA, Windows none for virtio-scsi."""
+    has_sata = bool(vm.spec.os) and guests.system(vm.spec.os).is_windows
     return tuple(
         replace(
             _at(facts, each.pool, each.name, each.guest_name),
             format=each.format,
             cdrom=each.disk is None,
+            scsi=each.disk is None and not has_sata,
             tuning=each.disk.tuning if each.disk else UNTUNED_DISK,
         )
         for each in attached(vm)

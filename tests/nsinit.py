@@ -25,7 +25,8 @@ OWN = (
     "/etc/sudoers.d",
 )
 
-DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+# The last one is for guests that have a network.
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "net/tun")
 
 SSHD = """\
 Port 22
@@ -80,6 +81,9 @@ def own_devices() -> None:
     """A /dev without /dev/kvm: these hosts run their guests under TCG, on every machine alike."""
     run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/mnt")
     for name in DEVICES:
+        if not Path("/dev", name).exists():
+            continue
+        Path("/mnt", name).parent.mkdir(exist_ok=True)
         Path("/mnt", name).touch()
         run("mount", "--bind", f"/dev/{name}", f"/mnt/{name}")
     for folder in ("pts", "shm"):

@@ -9,7 +9,7 @@ case "${1:-demo}" in
   test) packages="libvirt-daemon libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils ovmf swtpm swtpm-tools openssh-client openssh-server iproute2 iptables sudo postgresql chromium fonts-dejavu-core bindfs fuse3 libvirt-daemon-driver-storage-rbd qemu-block-extra ceph-mon ceph-osd ceph-common" ;;
   monitoring) packages="" ;;
   lab) packages="$(grep -v '^#' tests/lab/packages.txt | tr '\n' ' ')" ;;
-  release) packages="mmdebstrap" ;;
+  release) packages="mmdebstrap dnsmasq-base fdisk gpg" ;;
   *) echo "usage: tools/setup.sh demo|test|monitoring|lab|release" >&2; exit 2 ;;
 esac
 

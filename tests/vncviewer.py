@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from typing_extensions import Self
+
 from vgpumgr.app.vnc_handshake import greet, response
 from vgpumgr.model.ports import Stream
 
@@ -94,7 +96,7 @@ class Viewer:
         except ConnectionError:
             return True
 
-    def __enter__(self) -> Viewer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -27,6 +27,7 @@ REACHABLE = "a[href], button, input:not([type=hidden]), select, textarea, [tabin
 def filled(path: str, cli: Cli) -> str:
     """The page of one thing that there is."""
     parts = {"vm": "desk-a", "host": "h1", "pool": "cad", "image": "disk@1", "queued": "late"}
+    parts["profile"] = "docker"
     if "{gpu" in path:
         parts["gpu"] = cli.items("gpu", "list")[0]["name"]
     if "{id}" in path:

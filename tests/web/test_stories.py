@@ -203,3 +203,20 @@ def test_who_logs_out_is_out(operator: Visitor) -> None:
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
     assert page.context.cookies() == []
+
+
+def test_a_connect_file_is_saved(operator: Visitor, cli: Cli, tmp_path: Path) -> None:
+    cli.ok("apply", "-f", cli.documents(vm("rdp-a", agent=True)))
+    host = cli.ok("vm", "show", "rdp-a", "-o", "json").json["host"]
+    cli.ok("sim", "inject", host, "guest", "rdp-a", "address", "10.1.2.3")
+    page = operator.page
+    operator.go("/vms/rdp-a")
+    page.get_by_role("button", name="Connect file").click()
+    page.get_by_label("Port").fill("3390")
+    page.get_by_role("button", name="Make it").click()
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="Save rdp-a.rdp").click()
+    assert saved.value.suggested_filename == "rdp-a.rdp"
+    saved.value.save_as(tmp_path / "rdp-a.rdp")
+    assert "full address:s:10.1.2.3:3390\r\n" in (tmp_path / "rdp-a.rdp").read_bytes().decode()
+    cli.ok("vm", "delete", "rdp-a", "-y", "--force")

@@ -27,7 +27,7 @@ from vgpumgr.model.vm import VmSpec
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateVm:
     """A VM: ``profiles`` are its GPU parts, ``memory`` and ``disk`` sizes like ``4GiB``; ``image``
-    is what its disk is an overlay of.
+    is what its disk is an overlay of, ``os`` the guest's operating system by its name in files.
     """
 
     name: str
@@ -38,6 +38,7 @@ class CreateVm:
     image: str = ""
     network: str = ""
     firmware: Literal["uefi", "bios"] = "uefi"
+    os: str = ""
     display: bool = False
     console: bool = False
 
@@ -97,6 +98,8 @@ def _document(asked: CreateVm) -> dict[str, Any]:
         document["disks"] = [{"mode": "overlay", "image": asked.image, **size}]
     elif size:
         document["disks"] = [size]
+    if asked.os:
+        document["os"] = asked.os
     if asked.network:
         document["networks"] = [{"network": asked.network}]
     return document

@@ -36,7 +36,7 @@ def test_no_vm_is_placed_and_the_reason_is_said(inside: Inside) -> None:
     told = inside.ask("POST", "/v1/vms:explain", secret, asked)
     assert "its fan is loud" in told.text
     [trail] = inside.ledger.audit(event="gpu.quarantined", limit=10)
-    assert (trail.user, trail.detail) == ("o", "cordoned: its fan is loud")
+    assert (trail.by, trail.detail) == ("o", "cordoned: its fan is loud")
 
 
 def test_a_reset_under_way_keeps_its_reason(inside: Inside) -> None:

@@ -71,6 +71,7 @@ def filled(browser: Browser, path: str, mark: str) -> str:
     operation = next(each.id for each in ledger.operations() if mark in each.id)
     parts = {"vm": f"{mark}-vm", "host": "h1", "gpu": ledger.gpus()[0].id, "id": operation}
     parts |= {"pool": f"{mark}-pool", "image": "cad@1", "queued": f"{mark}-q"}
+    parts["profile"] = "docker"
     return re.sub(r"{(\w+)(:path)?}", lambda found: quote(parts[found[1]], safe=""), path)
 
 
@@ -291,3 +292,18 @@ def test_a_vms_snapshots_are_listed_with_what_can_be_done(browser: Browser) -> N
     fields = urlencode({"name": f"{BLUE}-vm", "snapshot": f"{BLUE}-kept"})
     asked = browser.get(f"/ask/vm.snapshot.revert?{fields}", browser.all).text
     assert f"Bring {BLUE}-vm back to {BLUE}-kept" in asked and "is lost" in asked
+
+
+def test_guest_profiles_are_listed_with_what_they_take(browser: Browser) -> None:
+    said = browser.get("/guest-profiles?q=docker", browser.blue)
+    assert said.status == 200 and 'href="/guest-profiles/docker"' in said.text
+    one = browser.get("/guest-profiles/remote-desktop-xrdp", browser.blue)
+    assert "A desktop over xrdp" in one.text and "Where it fails" in one.text
+    assert browser.get("/guest-profiles/nothing", browser.blue).status == 404
+
+
+def test_a_new_vm_is_asked_for_its_system(browser: Browser) -> None:
+    asked = browser.get("/ask/vm.create?name=page-os&os=windows-11", browser.all)
+    assert asked.status == 200 and '<option value="windows-11">' in asked.text
+    wrong = browser.get("/ask/vm.create?name=page-os&os=windows-12", browser.all)
+    assert "windows-12" in wrong.text and 'role="alert"' in wrong.text

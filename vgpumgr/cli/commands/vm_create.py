@@ -31,6 +31,7 @@ from vgpumgr.model.formats import counted
 )
 @click.option("--network", help="libvirt network of the NIC.")
 @click.option("--firmware", type=click.Choice(["uefi", "bios"]), default="uefi", show_default=True)
+@click.option("--os", help="The guest's operating system, like windows-11 or debian-12.")
 @click.option("--display", is_flag=True, help="Display output on the first vGPU.")
 @click.option("--console", is_flag=True, help="Emulated screen for `vm connect`.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and stop.")

@@ -53,6 +53,13 @@ PAGES = (
 
 QUESTIONS = (
     Question(
+        endpoint="pool.remote-desktop",
+        text=one("Make a connect file for your desktop of"),
+        button="Make it",
+        back=at("/desktops"),
+        intro="Remote desktop programs (RDP) open it; the desktop asks for its own password.",
+    ),
+    Question(
         endpoint="desktop.release",
         text=one("Release your desktop of"),
         button="Release it",

@@ -40,6 +40,15 @@ QUESTIONS = (
         intro="VMs on it go on; one that was stopped does not start on it again.",
     ),
     Question(
+        endpoint="gpu.reset",
+        text=one("Reset"),
+        button="Reset",
+        back=page_of("gpus", "name"),
+        preview="gpu.reset-plan",
+        intro="A GPU that nothing uses is reset, and partitioned as it was.",
+        ends_something=True,
+    ),
+    Question(
         endpoint="heal.lift",
         text=one("Lift the quarantine of"),
         button="Lift",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from vgpumgr import guests
 from vgpumgr.web.item_list import item_list
+from vgpumgr.web.listing import Column, Listing, RowAction, list_page
 from vgpumgr.web.page import Page, PageRead, Place, named
 from vgpumgr.web.questions import Answers, Choice, Question, at, names_of, one, page_of, several
 
@@ -18,6 +20,34 @@ _FORCE = Choice("force", "By cutting the power", hint="The guest is not asked to
 def _list(answers: dict[str, Any], place: Place) -> dict[str, Any]:
     return {"list": item_list(answers["vms"]["items"], place)}
 
+
+_GUEST_PROFILES = Listing(
+    (
+        Column("Guest profile", "name", "guest-profile"),
+        Column("What it makes", "title"),
+        Column("For", "systems", "list"),
+        Column("The VM's file must have", "needs", "list"),
+        Column("Packages", "packages", "list"),
+    ),
+    hint="name, system, package",
+    intro="Software that a guest gets at its first boot, and the checks that show that it works: "
+    "guest: {profiles: [NAME]} in a VM's file.",
+)
+_FLAVOURS = Listing(
+    (
+        Column("Flavour", "name"),
+        Column("Keys", "keys", "pairs"),
+        Column("Class of hosts", "host_class"),
+        Column("VMs", "vms", "list"),
+        Column("Pools", "pools", "list"),
+        Column("Set", "set_at", "when"),
+        Column("By", "set_by"),
+    ),
+    (RowAction("flavour.delete", "Delete", {"name": "name"}),),
+    hint="name, VM, pool",
+    intro="Sizes of VMs by name: flavour: NAME in a VM's file. vgpumgr flavour apply -f FILE "
+    "writes them.",
+)
 
 PAGES = (
     Page(
@@ -64,6 +94,20 @@ PAGES = (
         reads=(PageRead("xml", "vm.xml", named(name="vm")),),
         live=False,
     ),
+    list_page(
+        *("/guest-profiles", "Guest profiles", "guest-profile.list", _GUEST_PROFILES),
+        section="VMs",
+        live=False,
+    ),
+    Page(
+        path="/guest-profiles/{profile}",
+        title="Guest profile",
+        section="VMs",
+        template="guest_profile.html",
+        reads=(PageRead("profile", "guest-profile.show", named(name="profile")),),
+        live=False,
+    ),
+    list_page("/flavours", "Flavours", "flavour.list", _FLAVOURS, section="VMs"),
 )
 
 
@@ -96,6 +140,10 @@ QUESTIONS = (
             Choice("disk", "Disk", "text", "40GiB, for instance; empty: as large as the image"),
             Choice("network", "Network", "text", "empty: none"),
             Choice("firmware", "Firmware", "select", options=("uefi", "bios")),
+            Choice(
+                *("os", "Operating system", "text", "empty: not said; it says what machine it is"),
+                options=lambda _: [(name, guests.system(name).title) for name in guests.systems()],
+            ),
             Choice("display", "With a screen"),
             Choice("console", "With a serial console"),
         ),
@@ -137,6 +185,45 @@ QUESTIONS = (
             _WITH_USERS,
         ),
         reads=(_HOSTS,),
+    ),
+    Question(
+        endpoint="vm.rename",
+        text=one("Rename"),
+        button="Rename",
+        back=at("/vms"),
+        intro="Its disks, snapshots and GPU parts stay its own. Files must say the new name, too.",
+        choices=(
+            Choice("new_name", "New name", "text", required=True),
+            Choice("restart", "Stop it if it runs, and start it again"),
+            _WITH_USERS,
+        ),
+    ),
+    Question(
+        endpoint="vm.clone",
+        text=one("Clone"),
+        button="Clone",
+        back=at("/vms"),
+        intro="It must be off, and its disks are copied; over a snapshot nothing is copied.",
+        choices=(
+            Choice("clone", "Name of the new VM", "text", required=True),
+            Choice("snapshot", "Over its snapshot", "text", "Empty: copies of its disks."),
+        ),
+    ),
+    Question(
+        endpoint="vm.remote-desktop",
+        text=one("Make a connect file for"),
+        button="Make it",
+        back=page_of("vms", "name"),
+        intro="To the guest's own remote desktop (RDP), at the address that its agent tells.",
+        choices=(Choice("port", "Port", "number", "3389 if nothing is said"),),
+    ),
+    Question(
+        endpoint="flavour.delete",
+        text=one("Delete flavour"),
+        button="Delete",
+        back=at("/flavours"),
+        ends_something=True,
+        intro="It is refused while a VM or a pool has it.",
     ),
     Question(
         endpoint="vm.snapshot.create",

@@ -6,9 +6,7 @@ import socket
 import struct
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
-
-from typing_extensions import Self
+from typing import Any, Self
 
 from vgpumgr.app.vnc_handshake import greet, response
 from vgpumgr.model.ports import Stream

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.hostile.parts import one, summed, written
 from tests.hostile.tally import Tally
-from tests.hostile.telling import PER_FIELD, Extent
+from tests.hostile.telling import PER_FIELD, TOGETHER, Extent
 from tests.hostile.trials import TRIALS
 
 
@@ -25,6 +25,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=60.0, help="the longest it may take")
     parser.add_argument("--per-field", type=int, default=PER_FIELD)
+    parser.add_argument("--together", type=int, default=TOGETHER, help="hosts that lie at a time")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--part", type=_part, metavar="N/OF")
     names = [each.name for each in TRIALS]
@@ -47,6 +48,7 @@ def told(given: argparse.Namespace, parts: list[tuple[int, int]]) -> Tally:
             per_field=given.per_field,
             only=given.only,
             part=part,
+            together=given.together,
             weigh=True,
         )
         for part in parts

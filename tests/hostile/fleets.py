@@ -1,44 +1,61 @@
-"""Small fleets of one host that tells the truth and one that does not, and what there is to ask."""
+"""Small fleets of one host that tells the truth and some that do not, and what there is to ask."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.e2e.support import vm
 
-GOOD, BAD = "good", "bad"
+GOOD = "good"
 _MIG = "A100-PCIE-40GB"
-_THERE = {"affinity": {"hosts": [BAD]}}
 _DISK = {"mode": "overlay", "image": "base.qcow2"}
+
+
+def bad_names(count: int) -> tuple[str, ...]:
+    """So many hosts that lie, none of whose names is part of another."""
+    return tuple(f"bad{number:02}" for number in range(count))
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The bad host's boards, the documents that commands name as ``{name}``, how it begins."""
+    """The boards of a bad host, the documents that commands name as ``{name}``, how it begins."""
 
     boards: tuple[tuple[str, int], ...]
     documents: Mapping[str, dict[str, Any]]
     begin: tuple[tuple[str, ...], ...]
     more: Mapping[str, Any] = field(default_factory=dict)
 
+    def document(self, name: str, hosts: Sequence[str]) -> list[dict[str, Any]]:
+        """A layout of these hosts, a VM for each, or what is for no host."""
+        said = self.documents[name]
+        if said.get("kind") == "Layout":
+            return [{**said, "hosts": list(hosts)}]
+        if name == "wish":
+            return [said]
+        return [
+            {**said, "name": f"{said['name']}-{each}", "affinity": {"hosts": [each]}}
+            for each in hosts
+        ]
+
 
 def _layout(*gpus: dict[str, Any]) -> dict[str, Any]:
-    return {"kind": "Layout", "name": "carved", "hosts": [BAD], "gpus": list(gpus)}
+    return {"kind": "Layout", "name": "carved", "gpus": list(gpus)}
 
 
-def _carved(third: str) -> dict[str, Any]:
+def _carved(third: str, **a40: Any) -> dict[str, Any]:
     instances = [{"profile": "1g.5gb", "count": 2}, {"profile": third}]
     mig = {"model": _MIG, "mig": True, "vfs": "max", "instances": instances}
-    return _layout({"model": "A40", "vfs": "max"}, mig)
+    return _layout({"model": "A40", "vfs": "max", **a40}, mig)
 
 
 def _whole(name: str, model: str, count: int = 1) -> dict[str, Any]:
     part = {"profile": "passthrough", "model": model, "count": count}
-    return vm(name, gpus=[part], **_THERE)
+    return vm(name, gpus=[part])
 
 
+_CAPPED = {"limit_watts": 220, "locked_clocks": [210, 1400]}
 _BEGIN = ("layout", "apply", "-f", "{layout}", "-y")
 _WISH = vm("wish", "T4-4Q")
 FLEETS = {
@@ -47,14 +64,15 @@ FLEETS = {
         (("T4", 2), ("A40", 1), (_MIG, 1)),
         {
             "layout": _carved("2g.10gb"),
-            "other": _carved("3g.20gb"),
+            "other": _carved("3g.20gb", power=_CAPPED),
             "wish": _WISH,
-            "mdev": vm("mdev", "T4-4Q", **_THERE),
-            "vf": vm("vf", "A40-8Q", **_THERE),
-            "instance": vm("instance", "1g.5gb", **_THERE),
+            "mdev": vm("mdev", "T4-4Q"),
+            "vf": vm("vf", "A40-8Q"),
+            "instance": vm("instance", "1g.5gb"),
             "whole": _whole("whole", "T4"),
-            "disk": vm("disk", disks=[_DISK], **_THERE),
-            "stay": vm("stay", "T4-4Q", **_THERE),
+            "disk": vm("disk", disks=[_DISK]),
+            "sealed": vm("sealed", tpm=True),
+            "stay": vm("stay", "T4-4Q"),
         },
         (_BEGIN, ("apply", "-f", "{stay}")),
     ),
@@ -81,7 +99,7 @@ FLEETS = {
             "layout": _layout({"model": "H100-SXM5-80GB", "mig": False}),
             "wish": _WISH,
             "pair": _whole("pair", "H100-SXM5-80GB", 2),
-            "moving": vm("moving", disks=[_DISK], **_THERE),
+            "moving": vm("moving", disks=[_DISK]),
         },
         (_BEGIN, ("apply", "-f", "{moving}")),
         {"fabric": "HGX-H100-8"},

@@ -11,11 +11,13 @@ from typing import Any
 # A command under a lie may take so many times what it takes with the truth, and this.
 TIMES = 2.0
 SLACK_S, SLACK_MIB = 0.3, 8.0
+_COUNTS = ("possible", "mutations", "unheard", "commands", "refused", "alone", "understood_anew")
 
 
 @dataclass(slots=True)
 class Tally:
-    """CPU seconds by command; ``fields`` counts the lies that were heard, ``weighed`` has CPU
+    """CPU seconds by command; ``fields`` counts the lies that were heard, ``refused`` the commands
+    that met an error under them, ``alone`` lies that others kept unheard, ``weighed`` has CPU
     seconds and peak MiB of commands in processes of their own.
     """
 
@@ -24,6 +26,7 @@ class Tally:
     unheard: int = 0
     commands: int = 0
     refused: int = 0
+    alone: int = 0
     understood_anew: int = 0
     clean_s: dict[str, list[float]] = field(default_factory=dict)
     lied_s: dict[str, list[float]] = field(default_factory=dict)
@@ -33,7 +36,7 @@ class Tally:
 
     def add(self, other: Tally) -> None:
         """The same of another part."""
-        for name in ("possible", "mutations", "unheard", "commands", "refused", "understood_anew"):
+        for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for into, more in (
             (self.clean_s, other.clean_s),
@@ -62,7 +65,8 @@ class Tally:
             "mutations": self.mutations,
             "unheard": self.unheard,
             "possible": self.possible,
-            "met_an_error": self.refused,
+            "told_alone": self.alone,
+            "commands_refused": self.refused,
             "understood_anew": self.understood_anew,
             "commands": self.commands,
             "most_beside_the_truth": {

@@ -1,10 +1,14 @@
-"""Trials: by which command a host is asked for what, and what puts things right again."""
+"""Trials: by which command a host is asked for what, and what puts things right again.
+
+In a command ``{hosts}`` stands for all hosts it is about, as in ``mdev-{hosts}``; one with
+``{host}`` is typed once for each, and ``{mdev}`` is the file with the document of that name.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.hostile.fleets import BAD, GOOD
+from tests.hostile.fleets import GOOD
 
 PROBE = "probe"
 Words = tuple[str, ...]
@@ -27,7 +31,7 @@ class Trial:
 
 
 def _gone(name: str) -> Words:
-    return ("vm", "delete", name, "--force", "-y")
+    return ("vm", "delete", f"{name}-{{hosts}}", "--force", "-y")
 
 
 def _apply(name: str) -> Words:
@@ -40,7 +44,10 @@ def _layout(name: str) -> Words:
 
 def _life(name: str, fleet: str = "vgpu") -> Trial:
     """A VM made, stopped, started, gone."""
-    stop, start = ("vm", "stop", name, "--force"), ("vm", "start", name)
+    stop, start = (
+        ("vm", "stop", f"{name}-{{hosts}}", "--force"),
+        ("vm", "start", f"{name}-{{hosts}}"),
+    )
     return Trial(name, (_apply(name), stop, start, _gone(name)), (_gone(name),), fleet=fleet)
 
 
@@ -52,15 +59,23 @@ def _dead(name: str, verb: str, fleet: str = "vgpu") -> Trial:
 
 _CUT = (_layout("other"),)
 _BACK = (_layout("layout"),)
-_OUT, _IN = ("host", "remove", BAD, "-y"), ("host", "add", BAD, "--address", f"sim://{BAD}")
-_PROBE = ("host", "probe", BAD)
-_MOVE = ("vm", "migrate", "moving", "--to", GOOD, "--cold", "--dry-run")
+_OUT = ("host", "remove", "{host}", "-y")
+_IN = ("host", "add", "{host}", "--address", "sim://{host}")
+_PROBE = ("host", "probe", "{hosts}")
+_FIGURES = (("top",), ("metrics", "show"), ("balance", "plan"))
+_RENAMED = (("vm", "rename", "mdev-{host}", "named-{host}"), _gone("named"))
+_SNAPSHOT = ("vm", "snapshot", "create", "disk-{host}", "before")
+_MOVE = ("vm", "migrate", "moving-{host}", "--to", GOOD, "--cold", "--dry-run")
 
 TRIALS = (
     Trial("probe", (_PROBE,), (_PROBE,), verbs=(PROBE,)),
     Trial("probe of a fabric", (_PROBE,), (_PROBE,), verbs=(PROBE,), fleet="fabric"),
     Trial("probe of layouts", (_PROBE,), (_PROBE,), verbs=(PROBE,), fleet="layouts"),
-    Trial("doctor", (("doctor", BAD),), verbs=("examine", "kvm_probe")),
+    Trial("doctor", (("doctor", "{host}"),), verbs=("examine", "kvm_probe")),
+    Trial("figures", _FIGURES, verbs=("figures",)),
+    Trial("rename", (_apply("mdev"), *_RENAMED), (_gone("mdev"), _gone("named"))),
+    Trial("snapshot", (_apply("disk"), _SNAPSHOT, _gone("disk")), (_gone("disk"),)),
+    _life("sealed"),
     _life("mdev"),
     _life("vf"),
     _life("instance"),
@@ -76,7 +91,7 @@ TRIALS = (
     Trial("modes", (*_CUT, *_BACK), _BACK, fleet="layouts"),
     Trial("modes cut", _CUT, _BACK, dies="mig_mode_set", fleet="layouts"),
     Trial("out and in", (_OUT, _IN), (_IN, *_BACK), fleet="layouts"),
-    Trial("upgrade", (("host", "upgrade", BAD),), fleet="layouts"),
+    Trial("upgrade", (("host", "upgrade", "{hosts}"),), fleet="layouts"),
     _life("pair", "fabric"),
     _dead("pair", "fabric_activate", "fabric"),
     Trial("move", (_MOVE,), fleet="fabric"),

@@ -76,6 +76,16 @@ def test_a_user_connects_to_the_own_desktop_and_releases_it(ada: Visitor, cli: C
     assert cli.ok("pool", "show", "cad", "-o", "json").json["items"][0]["user"] == "ada"
     ada.go("/desktops")
     expect(page.get_by_text("You are on it since")).to_be_visible()
+    page.locator("#help summary").click()
+    expect(page.locator("#help")).to_contain_text("that you are ada")
+    desktop = cli.ok("pool", "show", "cad", "-o", "json").json["items"][0]["name"]
+    cli.ok("sim", "inject", "h1", "guest", desktop, "address", "10.1.2.9")
+    page.get_by_role("button", name="Connect file").click()
+    page.get_by_role("button", name="Make it").click()
+    with page.expect_download() as saved:
+        page.get_by_role("link", name=f"Save {desktop}.rdp").click()
+    assert saved.value.suggested_filename == f"{desktop}.rdp"
+    page.get_by_role("link", name="Go on").click()
     page.get_by_role("button", name="Release").click()
     page.get_by_role("button", name="Release it").click()
     expect(page.get_by_role("heading", name="done")).to_be_visible()

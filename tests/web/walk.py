@@ -50,6 +50,10 @@ class Walk:
             (within or self.page.locator("main")).get_by_role("link", name=name, exact=True)
         )
 
+    def first(self, within: Locator) -> None:
+        """The first link there."""
+        self._click(within.get_by_role("link"))
+
     def button(self, name: str, within: Locator | None = None) -> None:
         """A button by its text."""
         self._click(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from vgpumgr.web.item_list import item_list
 from vgpumgr.web.page import Page, PageRead, Place, named
@@ -10,7 +12,17 @@ from vgpumgr.web.questions import Question, one, page_of
 
 
 def _list(answers: dict[str, Any], place: Place) -> dict[str, Any]:
-    return {"list": item_list(answers["gpus"]["items"], place)}
+    """By host, or those first that have the most free memory."""
+    items = answers["gpus"]["items"]
+    if place.get("order") == "free":
+        items = sorted(items, key=_free_mib, reverse=True)
+    most_free = "?" + urlencode({**place, "order": "free"})
+    return {"list": item_list(items, place), "most_free": most_free}
+
+
+def _free_mib(gpu: Mapping[str, Any]) -> float:
+    free = gpu["units"] - gpu["units_used"] if gpu["state"] == "healthy" else 0
+    return float((gpu["memory_mib"] or 0) * free / max(gpu["units"], 1))
 
 
 PAGES = (

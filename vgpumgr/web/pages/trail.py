@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -48,9 +48,27 @@ def _seconds(text: str) -> float:
         ) from error
 
 
+def _spans(place: Place) -> list[tuple[str, str]]:
+    """Links to the records since then, of what is looked for already."""
+    now = datetime.now(UTC)
+    midnight = now.replace(hour=0, minute=0)
+    begins = (
+        ("The last hour", now - timedelta(hours=1)),
+        ("Today", midnight),
+        ("Since yesterday", midnight - timedelta(days=1)),
+        ("A week", midnight - timedelta(days=7)),
+    )
+    kept = {key: place[key] for key in _FILTERS if place.get(key)}
+    return [
+        (text, "?" + urlencode({**kept, "since": f"{begin:%Y-%m-%d %H:%M}"}))
+        for text, begin in begins
+    ]
+
+
 def _list(answers: dict[str, Any], place: Place) -> Mapping[str, Any]:
     found = item_list(answers["answer"]["items"], place)
-    return {"listing": _TRAIL, "list": found, "events": sorted(EVENT_CLASSES)}
+    events = sorted(EVENT_CLASSES)
+    return {"listing": _TRAIL, "list": found, "events": events, "spans": _spans(place)}
 
 
 _PIECE = ("size", "edge", "seq", "leaf", "most")

@@ -100,12 +100,10 @@ class IncomingCall:
         """Answer in this thread, from the ledger."""
         who = self._admitted()
         call = self._call(who)
-        context = CallContext(app=self.service.app, caller=who)
+        context = CallContext(app=self.service.app, caller=who, scope=call.scope)
         if call.request is None and self.endpoint.personal:
-            answer = carry_out(context, call)
-            with suppress(NotFound):  # of what the ledger does not know there is no tag
-                return JSONResponse(answer, headers=self._tagged(context))
-            return JSONResponse(answer)
+            tagged = self._tagged(context)
+            return JSONResponse(carry_out(context, call), headers=tagged)
         if call.request is None:
             return self._live(context, call)
         if (found := self._found(call)) is not None:
@@ -205,7 +203,7 @@ class IncomingCall:
             also={str(each): who.grants.scope(each) for each in self.endpoint.also},
             request=request,
             if_match=self.if_match or self.request.headers.get("if-match"),
-            caller=who if self.endpoint.secret or self.endpoint.personal else None,
+            caller=who,
         )
 
     def _found(self, call: EndpointCall) -> ApiRequest | None:

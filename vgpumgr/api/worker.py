@@ -49,18 +49,18 @@ if TYPE_CHECKING:
 class EndpointCall:
     """One call of an endpoint, as the API tells a worker of it: ``scope`` is where the caller holds
     its permission, ``also`` where its other ones. ``request`` is the key of one that changes
-    something, ``if_match`` the tags that it takes the thing for. ``caller`` is who asks, for an
-    endpoint whose answer is secret, or another one for each caller.
+    something, ``if_match`` the tags that it takes the thing for. ``caller`` is who asks: without it
+    the account that the worker runs as would.
     """
 
     endpoint: str
     asked: Mapping[str, Any]
     actor: Actor
     scope: Scope
+    caller: Established
     also: Mapping[str, Scope] = field(default_factory=dict)
     request: RequestKey | None = None
     if_match: str | None = None
-    caller: Established | None = None
 
 
 def carry_out(context: CallContext, call: EndpointCall) -> dict[str, Any]:
@@ -70,8 +70,7 @@ def carry_out(context: CallContext, call: EndpointCall) -> dict[str, Any]:
     endpoint = ENDPOINTS[call.endpoint]
     asked = from_plain(endpoint.asks, call.asked)
     also = {Permission(name): scope for name, scope in call.also.items()}
-    caller = context.caller or call.caller
-    context = replace(context, scope=call.scope, also=also, caller=caller)
+    context = replace(context, scope=call.scope, also=also, caller=call.caller)
     with acting(call.actor):
         if call.request is None:
             return _told(context, call, asked)
@@ -181,7 +180,7 @@ class JobTeller:
 
 
 def work(app: App, job: Mapping[str, Any], teller: JobTeller) -> None:
-    """Carry out one job, and tell its answer or error."""
+    """Carry out one job, and tell its answer or error; a bug of ours ends the process, too."""
     try:
         call = from_plain(EndpointCall, job)
         context = CallContext(
@@ -195,7 +194,7 @@ def work(app: App, job: Mapping[str, Any], teller: JobTeller) -> None:
     except VgpumgrError as error:
         teller.tell(error=error.as_dict())
     except Exception as error:
-        teller.tell(error=unexpected(error).as_dict())
+        teller.tell(error=unexpected(error).as_dict(), ends=True)
         raise
 
 

@@ -117,10 +117,10 @@ class IncomingCall:
 
     def _live(self, context: CallContext, call: EndpointCall) -> Response:
         """The answer of a read as it is kept, packed or in a page as the request wants it."""
-        found = self._kept(context, call)
+        tagged = self._tagged(context)
+        found = self._kept(context, call, newest=bool(tagged))
         if self.page_size is not None:
             return JSONResponse(page(json.loads(found.data), self.page_size, self.page_after))
-        tagged = self._tagged(context)
         known = self.request.headers.get("if-none-match", "").split(", ")
         if tagged and tagged["ETag"] in known:
             return Response(status_code=HTTP_304_NOT_MODIFIED, headers=tagged)
@@ -142,11 +142,16 @@ class IncomingCall:
         return self.service.answers.answer(key, make, newest=newest)
 
     def _tagged(self, context: CallContext) -> dict[str, str]:
-        """The tag of the one thing that is shown."""
+        """The tag of the one thing that is shown, none for what the ledger does not know. It is
+        read before the answer: who changes what the answer shows is then refused for a change in
+        between, and never undoes it unseen.
+        """
         if self.endpoint.tag is None:
             return {}
         asked = from_plain(self.endpoint.asks, self.asked)
-        return {"ETag": self.endpoint.tag(context, asked)}
+        with suppress(NotFound):
+            return {"ETag": self.endpoint.tag(context, asked)}
+        return {}
 
     async def answer_in_worker(self, wait_s: float) -> Response:
         """Answer from a worker process: at once where an operation is reserved, but for

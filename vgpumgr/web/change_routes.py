@@ -93,6 +93,7 @@ class ChangeRoutes:
         notice: str = "",
     ) -> Response:
         """The question with what is asked so far; ``problem`` is why it was not done."""
+        seen = await to_thread.run_sync(_tag, question, call, asked)  # before what is shown of it
         previews = bool(question.preview) and call.may_call(question.preview)
         ready = previews and not lacks(question.preview, asked)
         preview = await _preview(question.preview, call, asked) if ready else None
@@ -108,7 +109,7 @@ class ChangeRoutes:
             "hidden": hidden,
             "shown": [each for each in hidden if each[0] in question.shown],
             "key": secrets.token_urlsafe(24),
-            "seen": await to_thread.run_sync(_tag, question, call, asked),
+            "seen": seen,
             "preview": preview,
             "also": [(each, await _preview(each, call, asked)) for each in also],
             "mark": mark_of(question.preview, asked) if preview and not _refused(preview) else "",

@@ -45,7 +45,7 @@ def _read(token: str) -> Key:
     try:
         padded = token[:_LONGEST] + "=" * (-len(token) % 4)
         name, rest = json.loads(base64.urlsafe_b64decode(padded.encode()))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise UsageError(
             "that is no page", next="begin without page_after, and use each next_page"
         ) from error

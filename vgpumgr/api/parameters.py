@@ -20,7 +20,7 @@ from typing import (
     get_type_hints,
 )
 
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 from pydantic.json_schema import SkipJsonSchema
 from typing_extensions import TypedDict
 
@@ -33,6 +33,10 @@ PageSize = Annotated[int, Field(ge=1, le=MOST_ITEMS)] | SkipJsonSchema[None]
 PageAfter = Annotated[str, Field(min_length=1, max_length=4096)] | SkipJsonSchema[None]
 MAX_TEXT = 4096
 """The longest text of a parameter that says nothing else."""
+_MOST_INT = (1 << 53) - 1
+"""The largest integer that every reader of JSON reads as it is."""
+_FIRST_TIME, _LAST_TIME = -62_135_596_800.0, 253_402_300_799.0
+"""The years 1 to 9999 in Unix seconds: no number of a parameter is a time outside of them."""
 
 
 def path_names(endpoint: AnyEndpoint) -> tuple[str, ...]:
@@ -101,6 +105,8 @@ def _checked(hint: Any) -> Any:
         limits = next((each for each in notes if isinstance(each, ParameterLimits)), None)
         if limits is None:
             return _checked(inner)
+        if inner in _BOUNDS:
+            return Annotated[inner, _field(limits), _BOUNDS[inner]]
         inner = inner if inner is str else _checked(inner)
         return Annotated[inner, _field(limits)]
     if origin is tuple:
@@ -109,7 +115,25 @@ def _checked(hint: Any) -> Any:
         return dict[tuple(map(_checked, get_args(hint)))]  # type: ignore[misc]
     if origin in {Union, types.UnionType}:
         return reduce(or_, (_checked(each) for each in get_args(hint)))
-    return Annotated[str, Field(max_length=MAX_TEXT)] if hint is str else hint
+    if hint is str:
+        return Annotated[str, Field(max_length=MAX_TEXT)]
+    return Annotated[hint, _BOUNDS[hint]] if hint in _BOUNDS else hint
+
+
+def _exact_int(number: int) -> int:
+    if abs(number) > _MOST_INT:
+        raise ValueError(f"it is not between -{_MOST_INT} and {_MOST_INT}")
+    return number
+
+
+def _number_or_time(number: float) -> float:
+    if not _FIRST_TIME <= number <= _LAST_TIME:  # nan is nowhere
+        raise ValueError(f"it is not between {_FIRST_TIME:.0f} and {_LAST_TIME:.0f}")
+    return number
+
+
+_BOUNDS = {int: AfterValidator(_exact_int), float: AfterValidator(_number_or_time)}
+"""Limits of every number; they are in no schema, where those of its own are."""
 
 
 def _field(limits: ParameterLimits) -> Any:

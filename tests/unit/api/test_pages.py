@@ -39,7 +39,9 @@ def test_what_goes_between_pages_hides_nothing() -> None:
     assert "next_page" not in second
 
 
-@pytest.mark.parametrize("token", ["x", "e30", "WzFd", "\u00fc", "W1sxXSwyXQ", "=" * 9])
+@pytest.mark.parametrize(
+    "token", ["x", "e30", "WzFd", "\u00fc", "W1sxXSwyXQ", "=" * 9, "W1tb" * 1000]
+)
 def test_a_token_that_is_none(token: str) -> None:
     with pytest.raises(UsageError, match="no page"):
         page(listed(["a"]), 1, token)

@@ -91,7 +91,7 @@ class _WorkerProcess:
             for event in self.events():
                 job.hear(event)
                 if job.ended:
-                    return True
+                    return "ends" not in event
         except (OSError, ValueError):
             pass
         if not job.ended:
@@ -102,6 +102,11 @@ class _WorkerProcess:
             )
             job.changed()
         return False
+
+    @property
+    def runs(self) -> bool:
+        """Is it there?"""
+        return self._process.poll() is None
 
     def wait_ready(self) -> bool:
         """Wait until it says so."""
@@ -127,6 +132,8 @@ class _WorkerProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
 
 
 class WorkerPool:
@@ -166,7 +173,7 @@ class WorkerPool:
 
     def _take(self, until: float) -> _WorkerProcess:
         with self._lock:
-            while not self._idle:
+            while (worker := self._ready()) is None:
                 if len(self._all) < self._most and not self._closed:
                     threading.Thread(target=self._add_idle, daemon=True).start()
                 if not self._lock.wait(until - time.monotonic()):
@@ -175,7 +182,18 @@ class WorkerPool:
                         why=f"all {self._most} are at work",
                         next="try again in a while",
                     )
-            return self._idle.pop()[1]
+            return worker
+
+    def _ready(self) -> _WorkerProcess | None:
+        """The last that became idle; one that has ended meanwhile is let go."""
+        while self._idle:
+            worker = self._idle.pop()[1]
+            if worker.runs:
+                return worker
+            self._all.discard(worker)
+            worker.end()
+            worker.wait(READY_S)
+        return None
 
     def _add_idle(self) -> None:
         with self._lock:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from email.message import EmailMessage
 from pathlib import Path
@@ -391,3 +393,28 @@ def test_nothing_waits_for_a_server_that_hangs(
             emit(ControllerEvent(kind=EventKind.POOL_WARNS, text="pool cad: full"))
         assert time.monotonic() - began < 4.0
         box.wait_s = 0.0
+
+
+def test_a_server_that_never_comes_to_an_end_is_left(tmp_path: Path) -> None:
+    """Each byte of its greeting comes in time, and they have no end."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip() -> None:
+            caller, _ = listener.accept()
+            with caller, suppress(OSError):
+                while True:
+                    caller.sendall(b"2")
+                    time.sleep(0.02)
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        server = product.MailServer(
+            host="127.0.0.1",
+            port=listener.getsockname()[1],
+            security=MailSecurity.NONE,
+            sender="a@example.com",
+            exchange_s=0.2,
+        )
+        with pytest.raises(product.NotSent, match=r"took longer than 0\.2 s"):
+            server.send(product_mail(), ("b@example.com",), SecretStore(tmp_path))
+        thread.join()

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import re
 import smtplib
+import socket
 import ssl
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any, Self
 
 from vgpumgr.app.config import Config
 from vgpumgr.app.setting_values import MailSecurity
@@ -21,8 +25,48 @@ from vgpumgr.model.secret import SecretReader
 
 TIMEOUT_S = 20.0
 """The longest that the server may keep one step of the exchange waiting."""
+EXCHANGE_S = 120.0
+"""The longest that all steps may take, however many bytes come."""
 _PORTS = {MailSecurity.STARTTLS: 587, MailSecurity.TLS: 465, MailSecurity.NONE: 25}
 _PLACE = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\s]+)(?::([0-9]{1,5}))?")
+
+
+class _Deadline:
+    """Cuts an exchange that is under way at its end; what waits for its answer then fails."""
+
+    def __init__(self, longest_s: float) -> None:
+        self.smtp: smtplib.SMTP | None = None
+        self.over = False
+        self._longest_s = longest_s
+        self._ended = threading.Event()
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._wait, name="mail-deadline", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+
+    def _wait(self) -> None:
+        left_s = self._longest_s
+        while not self._ended.wait(left_s):
+            self.over, left_s = True, 1.0  # it may be connecting, which has an end of its own
+            sock = self.smtp.sock if self.smtp is not None else None
+            if sock is not None:
+                with suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+
+
+class _BoundedSmtp(smtplib.SMTP):
+    """SMTP that a deadline knows from its greeting on."""
+
+    def __init__(self, deadline: _Deadline, *args: Any, **named: Any) -> None:
+        deadline.smtp = self
+        super().__init__(*args, **named)
+
+
+class _BoundedSmtpTls(_BoundedSmtp, smtplib.SMTP_SSL):
+    """The same over TLS from the beginning."""
 
 
 class NotSent(Exception):
@@ -47,14 +91,27 @@ class MailServer:
     secret: str = ""
     ca: Path | None = None
     timeout_s: float = TIMEOUT_S
+    exchange_s: float = EXCHANGE_S
 
     def send(self, message: EmailMessage, to: tuple[str, ...], secrets: SecretReader) -> str:
         """Hand it over; the addresses that were refused while others were taken, in words. NotSent
         where none was taken.
         """
+        with _Deadline(self.exchange_s) as deadline:
+            try:
+                return self._sent(message, to, secrets, deadline)
+            except NotSent as error:
+                if not deadline.over:
+                    raise
+                why = f"the exchange took longer than {self.exchange_s:g} s"
+                raise NotSent(f"{self.host}:{self.port}: {why}") from error
+
+    def _sent(
+        self, message: EmailMessage, to: tuple[str, ...], secrets: SecretReader, deadline: _Deadline
+    ) -> str:
         try:
             password = self._password(secrets)
-            with self._connection() as server:
+            with self._connection(deadline) as server:
                 if password:
                     server.login(self.user, password)
                 refused = server.send_message(message, self.sender, list(to))
@@ -81,11 +138,12 @@ class MailServer:
             return ""
         return secrets.read(EVERY_TENANT, self.secret).reveal().decode().rstrip("\r\n")
 
-    def _connection(self) -> smtplib.SMTP:
+    def _connection(self, deadline: _Deadline) -> smtplib.SMTP:
         context = ssl.create_default_context(cafile=self.ca)
+        place = (deadline, self.host, self.port)
         if self.security is MailSecurity.TLS:
-            return smtplib.SMTP_SSL(self.host, self.port, timeout=self.timeout_s, context=context)
-        server = smtplib.SMTP(self.host, self.port, timeout=self.timeout_s)
+            return _BoundedSmtpTls(*place, timeout=self.timeout_s, context=context)
+        server = _BoundedSmtp(*place, timeout=self.timeout_s)
         if self.security is MailSecurity.STARTTLS:
             try:
                 server.starttls(context=context)

@@ -25,6 +25,8 @@ Weight = Callable[[Clearing], float]
 
 def fewest(sites: Sequence[Site], gain: int) -> int | None:
     """The least number of residents that leave where ``gain`` is won; None: it cannot be."""
+    if gain > sum(max((each.gain for each in site), default=0) for site in sites):
+        return None  # however much is asked for: the table below is as long
     least = np.full(gain + 1, np.inf)  # by what is won, or more
     least[0] = 0
     for site in sites:

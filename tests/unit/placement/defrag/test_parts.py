@@ -121,6 +121,10 @@ def test_choices_are_the_best_of_all(
         assert sum(map(weight, chosen)) == pytest.approx(best)
 
 
+def test_more_than_there_is_costs_no_memory() -> None:
+    assert fewest([[Clearing((0,), 1, ())]], (1 << 53) - 1) is None
+
+
 def test_a_shared_instance_is_made_by_whoever_comes_first() -> None:
     floor, placed = floor_of("A40-8Q")
     bare = Fleet(hosts=tuple(host.supply for host in floor.hosts))

@@ -271,6 +271,8 @@ def rebuilt(spec: VmSpec, old: VmSpec | None = None, **place: Any) -> VmSpec:
     names = [*(each for each, _ in volumes), *(cd.pool for cd in spec.cds)]
     pools = tuple(replace(facts.pools[0], name=each, path=f"/pools/{each}") for each in names)
     facts = replace(facts, pools=pools)
+    asked = (replace(each, vlan=None) for each in spec.sriov_nics)
+    vfs = {f"0000:3b:02.{number}": each for number, each in enumerate(asked)}
     record = VmRecord(
         id="00000000-0000-4000-8000-000000000000",
         spec=spec,
@@ -279,6 +281,7 @@ def rebuilt(spec: VmSpec, old: VmSpec | None = None, **place: Any) -> VmSpec:
         running=False,
         generation=2,
         volumes=tuple(volumes),
+        nic_functions=tuple(vfs),
         **place,
     )
     site = VmSite("fleet", HostRecord(name="h1", address="local"), facts, {}, {})
@@ -291,7 +294,7 @@ def rebuilt(spec: VmSpec, old: VmSpec | None = None, **place: Any) -> VmSpec:
     ]
     for cd, read in zip(spec.cds, drives[len(disks) :], strict=True):
         disks.append(rebuilt_records.RebuiltDisk(read, cd.pool, cd.image, None))
-    read_back = rebuilt_records.RebuiltDomain(xml, tuple(disks))
+    read_back = rebuilt_records.RebuiltDomain(xml, tuple(disks), vfs)
     if old is not None:
         before = replace(record, spec=old, generation=1)
         return rebuilt_records.changed_vm(before, domain, read_back, "h1", 0.0).spec

@@ -131,6 +131,10 @@ def _nic(nic: etree._Element) -> str:
     for name in ("network", "bridge", "dev"):
         if said := _get(nic, "source", name):
             return ", ".join([f"{name} {said}", *_nic_tuning(nic)])
+    address = nic.find("source/address")
+    if address is not None and "slot" in address.attrib:
+        vlan = _get(nic, "vlan/tag", "id")
+        return f"VF {pci_address(address)}{f', vlan {vlan}' if vlan else ''}"
     return nic.get("type", "")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from lxml import etree
 
@@ -14,7 +14,7 @@ from vgpumgr.domainxml.guest_system_xml import system_id
 from vgpumgr.domainxml.ownership import mark_text, with_mark
 from vgpumgr.domainxml.plan_xml import optional_devices
 from vgpumgr.domainxml.xml_tree import untrusted
-from vgpumgr.model.domain import Ownership
+from vgpumgr.model.domain import DomainNic, NicTuning, Ownership
 from vgpumgr.model.vm_devices import NicSpec
 
 _QEMU_ARGUMENTS = "{http://libvirt.org/schemas/domain/qemu/1.0}commandline"
@@ -47,7 +47,7 @@ class Described:
     screen; ``password``: it has one, which libvirt does not show. ``optional_devices`` are the
     switches of a spec whose device it has. ``default_pages``: huge pages of whatever size is the
     host's own default. ``arguments``: it gives QEMU arguments of its own. ``system`` is libosinfo's
-    id of what its guest is.
+    id of what its guest is. ``vfs`` are those of its NICs that are VFs, by their place among all.
     """
 
     name: str
@@ -70,6 +70,7 @@ class Described:
     cpu_shares: int | None = None
     arguments: bool = False
     system: str = ""
+    vfs: Mapping[int, DomainNic] = field(default_factory=dict)
 
 
 def described(xml: str) -> Described:
@@ -84,6 +85,7 @@ def described(xml: str) -> Described:
         firmware=firmware(domain),
         devices=tuple(_devices(domain)),
         nics=tuple(map(_nic, domain.iterfind("devices/interface"))),
+        vfs=dict(_vfs(domain)),
         pins=_pins(domain, vcpus),
         numa_node=_number(_attribute(domain, "numatune/memory[@mode='strict']", "nodeset")),
         preferred_node=_number(_attribute(domain, "numatune/memory[@mode='preferred']", "nodeset")),
@@ -129,6 +131,15 @@ def _nic(nic: etree._Element) -> NicSpec | None:
             return NicSpec(bridge=bridge, mac=mac, tuning=nic_tuning(nic))
         case _:
             return None
+
+
+def _vfs(domain: etree._Element) -> Iterator[tuple[int, DomainNic]]:
+    for number, nic in enumerate(domain.iterfind("devices/interface")):
+        address = nic.find("source/address")
+        if nic.get("type") == "hostdev" and address is not None and "slot" in address.attrib:
+            mac = _attribute(nic, "mac", "address").lower()
+            tuning = NicTuning(vlan=nic_tuning(nic).vlan)
+            yield number, DomainNic(mac=mac, function=pci_address(address), tuning=tuning)
 
 
 def _pins(domain: etree._Element, vcpus: int) -> tuple[int, ...]:

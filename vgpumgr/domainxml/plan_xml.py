@@ -58,9 +58,13 @@ def _tune_disk(tree: XmlTree, tuning: DiskTuning) -> None:
 
 
 def nic_element(plan: DomainNic) -> XmlTree:
-    """A NIC; ValueError unless exactly one of network and bridge is given."""
-    if (plan.network is None) == (plan.bridge is None):
-        raise ValueError(f"NIC {plan.mac}: exactly one of network and bridge")
+    """A NIC; ValueError unless exactly one of network, bridge and function is given, or for a
+    malformed address.
+    """
+    if sum((plan.network is not None, plan.bridge is not None, bool(plan.function))) != 1:
+        raise ValueError(f"NIC {plan.mac}: exactly one of network, bridge and function")
+    if plan.function:
+        return _nic_function(plan)
     if plan.network is not None:
         tree = template("domain/nic-network")
         tree.set("source/@network", plan.network)
@@ -70,6 +74,24 @@ def nic_element(plan: DomainNic) -> XmlTree:
     tree.set("mac/@address", plan.mac.lower())
     _tune_nic(tree, plan.tuning)
     return tree
+
+
+def _nic_function(plan: DomainNic) -> XmlTree:
+    """A VF that libvirt binds itself: it has the PF set its MAC address and its VLAN."""
+    tree = template("domain/nic-hostdev")
+    tree.set("mac/@address", plan.mac.lower())
+    _set_address(tree, PciAddress.parse(plan.function))
+    if plan.tuning.vlan:
+        tree.add("", "vlan")
+        tree.add("vlan", "tag", id=plan.tuning.vlan)
+    return tree
+
+
+def _set_address(tree: XmlTree, address: PciAddress) -> None:
+    tree.set("source/address/@domain", f"0x{address.domain:04x}")
+    tree.set("source/address/@bus", f"0x{address.bus:02x}")
+    tree.set("source/address/@slot", f"0x{address.slot:02x}")
+    tree.set("source/address/@function", f"0x{address.function:x}")
 
 
 def _tune_nic(tree: XmlTree, tuning: NicTuning) -> None:
@@ -130,10 +152,7 @@ def _pci(plan: PciHostdev, bus: int | None, libvirt: str) -> XmlTree:
     if shows(plan, libvirt):
         tree.set("@display", "on")
         tree.set("@ramfb", "on")
-    tree.set("source/address/@domain", f"0x{address.domain:04x}")
-    tree.set("source/address/@bus", f"0x{address.bus:02x}")
-    tree.set("source/address/@slot", f"0x{address.slot:02x}")
-    tree.set("source/address/@function", f"0x{address.function:x}")
+    _set_address(tree, address)
     if bus is not None:
         tree.append("", _guest_slot(bus, address.function))
     return tree
@@ -372,7 +391,7 @@ def _devices(tree: XmlTree, plan: DomainPlan, libvirt: str) -> None:
         tree.append("devices", nic_element(nic))
     for hostdev in hostdev_elements(plan.hostdevs, libvirt):
         tree.append("devices", hostdev)
-    if plan.hostdevs:
+    if plan.hostdevs or any(nic.function for nic in plan.nics):
         tree.set("devices/memballoon/@model", "none")
     if not knows(libvirt, "watchdog itco"):
         tree.drop("devices/watchdog")

@@ -14,6 +14,7 @@ from vgpumgr.helper import VERSION
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.formats import counted
 from vgpumgr.model.host import HostRecord, Membership, StoragePool
+from vgpumgr.model.nic import NicFacts
 from vgpumgr.model.refusal import Refusal, of_place
 
 
@@ -62,6 +63,22 @@ class StorageItem(TypedDict):
     free_bytes: int
 
 
+class HostNic(TypedDict):
+    """A NIC with SR-IOV: its interface, and how many of the ``vfs_total`` VFs that it can have are
+    on. ``networks`` are the physical networks that it is joined to.
+    """
+
+    name: str
+    device: str
+    driver: str | None
+    numa_node: int | None
+    up: bool
+    speed_mbit: int | None
+    vfs_total: int
+    vfs: int
+    networks: list[str]
+
+
 class HostItem(Refusals, Look):
     """A host. ``state`` is the worst of its states in one word; ``helper_due``: another version of
     the helper is there than this vgpumgr brings along.
@@ -98,8 +115,23 @@ class HostItem(Refusals, Look):
     stalled_pools: list[str]
     networks: list[str]
     bridges: list[str]
+    nics: list[HostNic]
     fabric: dict[str, Any] | None
     unknown: list[UnreadPart]
+
+
+def _nic(nic: NicFacts, host: HostRecord) -> HostNic:
+    return {
+        "name": nic.name,
+        "device": nic.device,
+        "driver": nic.driver,
+        "numa_node": nic.numa_node,
+        "up": nic.up,
+        "speed_mbit": nic.speed_mbit,
+        "vfs_total": nic.sriov_total,
+        "vfs": len(nic.vfs),
+        "networks": [name for name, nics in host.physical_networks.items() if nic.name in nics],
+    }
 
 
 def _storage(pool: StoragePool) -> StorageItem:
@@ -154,6 +186,7 @@ def host_item(
         "stalled_pools": list(facts.stalled_pools) if facts else [],
         "networks": list(facts.networks) if facts else [],
         "bridges": list(facts.bridges) if facts else [],
+        "nics": [_nic(nic, host) for nic in facts.nics] if facts else [],
         "fabric": to_plain(facts.fabric) if facts else None,
         "unknown": [to_plain(part) for part in facts.unknown] if facts else [],
     }

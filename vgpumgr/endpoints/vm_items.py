@@ -61,6 +61,20 @@ class VmCd(TypedDict):
     boot: bool
 
 
+class VmNicFunction(TypedDict):
+    """A NIC of a VM that is a VF: asked for by the interface (``physical``) or the physical
+    ``network`` of the host's NIC. ``device`` is the VF that it has; empty while it is shelved.
+    """
+
+    number: int
+    physical: str
+    network: str
+    device: str
+    vlan: int | None
+    trust: bool
+    spoof_check: bool
+
+
 class VmGuestItem(TypedDict):
     """The guest of a VM that has profiles: its phase (``unknown``, ``starting``, ``ready``,
     ``failed``), and why it is not ready. ``seed_emptied``: what prepared it is no longer on its
@@ -110,6 +124,7 @@ class VmItem(Look):
     cds: list[VmCd]
     snapshots: list[str]
     cpus: list[int]
+    nic_functions: list[VmNicFunction]
     numa_node: int | None
     owner: str
     adopted: bool
@@ -167,6 +182,7 @@ def vm_item(
         "cds": [{"pool": cd.pool, "image": cd.image, "boot": cd.boot} for cd in vm.spec.cds],
         "snapshots": [each.name for each in vm.snapshots],
         "cpus": list(vm.cpus),
+        "nic_functions": list(_nic_functions(vm)),
         "numa_node": vm.numa_node,
         "owner": "vgpumgr",
         "adopted": bool(vm.definition),
@@ -187,6 +203,21 @@ def guest_item(vm: VmRecord) -> VmGuestItem | None:
         "profiles": [each.name for each in vm.spec.guest.profiles],
         "seed_emptied": known.emptied_at > 0,
     }
+
+
+def _nic_functions(vm: VmRecord) -> Iterator[VmNicFunction]:
+    held = iter(() if vm.state is VmState.SHELVED else vm.nic_functions)
+    for number, nic in enumerate(vm.spec.nics):
+        if nic.sriov is not None:
+            yield {
+                "number": number,
+                "physical": nic.sriov.physical,
+                "network": nic.sriov.network,
+                "device": next(held, ""),
+                "vlan": nic.sriov.vlan,
+                "trust": nic.sriov.trust,
+                "spoof_check": nic.sriov.spoof_check,
+            }
 
 
 def _volumes(vm: VmRecord) -> Iterator[VmVolume]:
@@ -273,6 +304,7 @@ def _foreign(host: HostRecord, domain: DomainFacts) -> VmItem:
         "cds": [],
         "snapshots": [],
         "cpus": [],
+        "nic_functions": [],
         "numa_node": None,
         "owner": "foreign",
         "adopted": False,

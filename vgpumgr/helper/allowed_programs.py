@@ -15,10 +15,11 @@ SYSTEMCTL = "systemctl"
 QEMU_IMG = "qemu-img"
 LVS, LVCREATE, LVEXTEND = "lvs", "lvcreate", "lvextend"
 RBD, STAT = "rbd", "stat"
+IP = "ip"
 ALLOWED = (
     *("modprobe", "qemu-system-x86_64", "/usr/libexec/qemu-kvm"),
     *(SRIOV_MANAGE, NVIDIA_SMI, FMPM, SUDO, SYSTEMCTL, QEMU_IMG),
-    *(LVS, LVCREATE, LVEXTEND, RBD, STAT),
+    *(LVS, LVCREATE, LVEXTEND, RBD, STAT, IP),
 )
 
 # fmpm is built from source, so it may lie below /usr/local.
@@ -52,7 +53,8 @@ def _may(argv: Sequence[str]) -> bool:
     """nvidia-smi only resets one GPU: without ``-i`` it would reset all of them.
 
     lvcreate makes thin volumes and thin snapshots alone; rbd deletes no image, and a snapshot only
-    where libvirt made it for a clone. sudo and systemctl only tell; qemu-img has an image read as
+    where libvirt made it for a clone. ip shows an interface, and sets
+    trust and spoof check of one VF. sudo and systemctl only tell; qemu-img has an image read as
     before over another file, and never only says that it does (``-u``).
     """
     if argv[0] == NVIDIA_SMI:
@@ -63,6 +65,8 @@ def _may(argv: Sequence[str]) -> bool:
         return "--thin" in argv or "--snapshot" in argv
     if argv[0] == RBD:
         return _rbd_may(argv)
+    if argv[0] == IP:
+        return _ip_may(tuple(argv[1:]))
     if argv[0] == SUDO:
         return tuple(argv[1:3]) == ("-n", "-l") and (len(argv) == 3 or argv[3:4] == ("-U",))
     return argv[0] != SYSTEMCTL or tuple(argv[1:2]) == ("show",)
@@ -72,6 +76,13 @@ def _rbd_may(argv: Sequence[str]) -> bool:
     if "snap" in argv:
         return argv[-2] in {"unprotect", "rm"} and "@libvirt-" in argv[-1]
     return "info" in argv[-4:] or "flatten" in argv[-3:]
+
+
+def _ip_may(args: Sequence[str]) -> bool:
+    if args[:4] == ("-j", "link", "show", "dev"):
+        return len(args) == 5
+    of_vf = args[:3] == ("link", "set", "dev") and args[4:5] == ("vf",)
+    return of_vf and len(args) == 8 and args[6] in {"trust", "spoofchk"}
 
 
 def _text(output: object) -> str:

@@ -116,6 +116,7 @@ def _declared_instance(found: object) -> dict[str, Any]:
 
 
 MDEV, VGPU, VFIO, FABRIC, LAYOUT = "mdev", "vgpu", "vfio", "fabric", "layout"
+NIC = "nic"
 
 
 def check(wanted: dict[str, Any]) -> None:
@@ -126,6 +127,7 @@ def check(wanted: dict[str, Any]) -> None:
         VFIO: _check_vfio,
         FABRIC: _check_fabric,
         LAYOUT: _check_layout,
+        NIC: _check_nic,
     }
     kind = wanted.get("kind")
     if not isinstance(kind, str) or kind not in checks:
@@ -187,6 +189,12 @@ def _check_fabric(wanted: dict[str, Any]) -> None:
 def _check_layout(wanted: dict[str, Any]) -> None:
     arguments.pci(wanted, "gpu")
     layout_arguments(wanted)
+
+
+def _check_nic(wanted: dict[str, Any]) -> None:
+    arguments.pci(wanted, "address")
+    arguments.flag(wanted, "trust")
+    arguments.flag(wanted, "spoof_check")
 
 
 def _check_function(function: dict[str, Any]) -> None:

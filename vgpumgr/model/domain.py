@@ -178,11 +178,14 @@ class DomainDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainNic:
-    """One NIC on a libvirt network or a host bridge (exactly one of the two)."""
+    """One NIC on a libvirt network or a host bridge, or the PCI ``function`` (a VF) that it is:
+    exactly one of the three.
+    """
 
     mac: str
     network: str | None = None
     bridge: str | None = None
+    function: str = ""
     tuning: NicTuning = PLAIN_NIC
 
 

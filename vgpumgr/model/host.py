@@ -11,6 +11,7 @@ from enum import StrEnum
 from vgpumgr.model.domain import NO_SOURCE, DiskType, DomainFacts, MigrationAddress, PoolSource
 from vgpumgr.model.gpu import GpuFacts, Mdev
 from vgpumgr.model.health import XidLine
+from vgpumgr.model.nic import NicFacts
 
 # Who partitions a host's GPUs: Layouts alone, or where there is none the fleet, as VMs need them.
 DECLARED, AUTO = "declared", "auto"
@@ -216,7 +217,8 @@ class HostFacts:
     page where none is named, None where the host does not tell. ``filters`` are libvirt's network
     filters. ``defined_pools`` are the names of its storage pools by libvirt's files, and
     ``stalled_pools`` those whose server does not answer, which are not active then. ``features``
-    are those of :class:`MachineFeature` that a VM can have there. ``xids`` are
+    are those of :class:`MachineFeature` that a VM can have there. ``nics`` are
+    those with SR-IOV, by name. ``xids`` are
     the newest of the kernel's log since the boot, in its order; none where it may not be read.
     ``epochs`` are
     the highest that the host has seen of each fleet's controllers, None where that was not read;
@@ -252,6 +254,7 @@ class HostFacts:
     epoch: int | None = field(default=None, compare=False)
     stopping: bool = False
     xids: tuple[XidLine, ...] = ()
+    nics: tuple[NicFacts, ...] = ()
     unknown: tuple[UnknownPart, ...] = ()
 
     def epoch_of(self, fleet: str) -> int | None:
@@ -292,6 +295,9 @@ class HostRecord:
     ``layout`` is ``declared``, or ``auto``: empty GPUs without a Layout are partitioned for the VMs
     that are placed there.
 
+    ``physical_networks`` are the interfaces of NICs with SR-IOV by the network that they are joined
+    to, which VMs name instead of an interface.
+
     ``cordoned`` is what placement reads. ``draining``: its VMs are being moved away, to
     ``drain_to`` alone where that names hosts; with ``logoff_by`` (Unix time in seconds) floating
     desktops are not: their users may stay till then, and nobody's go at once.
@@ -306,6 +312,7 @@ class HostRecord:
     host_key: str = ""
     cordoned: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
+    physical_networks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cpu_overcommit: float = 4.0
     reserved_memory_mib: int = 1024
     accelerator: str = "auto"

@@ -62,6 +62,7 @@ class Placed:
     """A yes: the host, the parts, and where CPUs and memory go.
 
     ``partition`` is the NVSwitch partition that the whole GPUs make up, where the host has them.
+    ``nic_functions`` are the VFs that are its NICs with SR-IOV, in their order.
     """
 
     request: VmSpec
@@ -70,6 +71,7 @@ class Placed:
     numa_node: int | None = None
     cpus: tuple[int, ...] = ()
     partition: int | None = None
+    nic_functions: tuple[str, ...] = ()
 
     @property
     def partitions(self) -> bool:

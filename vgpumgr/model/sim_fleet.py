@@ -31,8 +31,22 @@ class SimBoard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SimNic:
+    """A NIC with SR-IOV (Intel 82576): ``vfs`` of its VFs are on, its interface is ``up``. It lies
+    below the root port of GPU number ``near_gpu``, of the host's in order; -1: below its own.
+    ``trusts`` False: its driver knows no trust, as older ones do.
+    """
+
+    name: str
+    vfs: int = 4
+    up: bool = True
+    trusts: bool = True
+    near_gpu: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SimHost:
-    """One simulated host; its GPUs are spread over its NUMA nodes in order.
+    """One simulated host; its GPUs and NICs are spread over its NUMA nodes in order.
 
     ``fabric`` names the NVSwitch board (``HGX-H100-8``) whose Fabric Manager runs in shared mode.
     Other hosts send it running VMs by its name; ``tls`` False: it has no certificates for that.
@@ -64,6 +78,7 @@ class SimHost:
     images: tuple[str, ...] = ("debian-12.qcow2",)
     cpu_model: str = "AMD EPYC 7763 64-Core Processor"
     tls: bool = True
+    nics: tuple[SimNic, ...] = ()
 
     def pool_kind(self, pool: str) -> str:
         """libvirt's name of what kind a storage pool is."""

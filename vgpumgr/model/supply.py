@@ -132,7 +132,8 @@ class GpuSupply:
     the board (0 without MIG). ``free_vfs`` in the driver's order. ``could`` maps profiles that
     only a Layout keeps it from making to the Layout's lines (``mig: true, vfs: max``), which an
     ``automatic`` one needs no Layout for;
-    ``no_mig_vgpus`` says why nothing is made in its GPU instances, where that is so.
+    ``no_mig_vgpus`` says why nothing is made in its GPU instances, where that is so. ``path`` is
+    its folder in sysfs, which says what lies between it and other devices.
     """
 
     id: str
@@ -155,6 +156,7 @@ class GpuSupply:
     could: Mapping[str, str] = field(default_factory=dict)
     automatic: bool = False
     no_mig_vgpus: str = ""
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +178,22 @@ class NumaSupply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NicSupply:
+    """A NIC with SR-IOV: its ``vfs`` that are on, and the ones ``free`` for VMs. ``path``
+    is its folder in sysfs, ``networks`` the physical networks that it is joined to. ``blocked`` is
+    a sentence when none may be given.
+    """
+
+    name: str
+    path: str
+    numa_node: int | None = None
+    networks: tuple[str, ...] = ()
+    vfs: tuple[FreeVf, ...] = ()
+    free: tuple[FreeVf, ...] = ()
+    blocked: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostSupply:
     """One host as placement sees it. ``blocked`` is a sentence when it takes no VM.
 
@@ -185,7 +203,7 @@ class HostSupply:
     ``filters`` are libvirt's network filters, ``features`` what machines can have. ``images`` are
     images of the fleet, and bare volumes that were looked for: by the name of their volumes the
     storage pools here that have a copy. ``vcpus`` and ``memory_mib`` are what it offers when
-    nothing is on it; 0 where not known.
+    nothing is on it; 0 where not known. ``nics`` are its NICs with SR-IOV.
     """
 
     name: str
@@ -209,6 +227,7 @@ class HostSupply:
     blocked: str = ""
     vcpus: int = 0
     memory_mib: int = 0
+    nics: tuple[NicSupply, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from vgpumgr.model.domain import PASSED_CPU
 from vgpumgr.model.guest import GuestRecord, GuestSpec
 from vgpumgr.model.load_scale import GroupScale
+from vgpumgr.model.nic import SriovNic
 from vgpumgr.model.port_rules import PortFilter
 from vgpumgr.model.snapshot import NO_SNAPSHOTS, SnapshotTree
 from vgpumgr.model.vm_devices import CdSpec, CloudInit, DiskSpec, NicSpec
@@ -208,6 +209,11 @@ class VmSpec:
         return (*below, *((cd.pool, cd.image) for cd in self.cds))
 
     @property
+    def sriov_nics(self) -> tuple[SriovNic, ...]:
+        """What it asks of the VFs that are NICs of it, in their order."""
+        return tuple(nic.sriov for nic in self.nics if nic.sriov is not None)
+
+    @property
     def own_filters(self) -> tuple[str, ...]:
         """The network filters that its rules on ports are."""
         names = dict.fromkeys(each.tuning.filter for each in self.nics)
@@ -269,7 +275,8 @@ class VmState(StrEnum):
 class VmPlace:
     """A place on a host: memory bound to ``numa_node``, ``cpus`` the host CPUs pinned there.
     ``spec``, ``volumes`` and ``snapshots`` are the VM's once it is there, None where they are what
-    they were. ``parts_stay``: it keeps the GPU parts that it holds.
+    they were. ``parts_stay``: it keeps the GPU parts that it holds. ``nic_functions``
+    as in :class:`VmRecord`.
     """
 
     host: str
@@ -279,6 +286,7 @@ class VmPlace:
     volumes: tuple[tuple[str, str], ...] | None = None
     parts_stay: bool = False
     snapshots: SnapshotTree | None = None
+    nic_functions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,7 +299,8 @@ class VmRecord:
     ``definition`` is the domain XML that an adopted VM came with, less our mark: it is what the VM
     is defined from. Empty for a VM that we made, whose definition follows from its spec.
     ``guest`` is what is known of its guest, None where that was never looked at; only
-    ``Ledger.note_guests`` writes it.
+    ``Ledger.note_guests`` writes it. ``nic_functions`` are the VFs of its host's NICs that it has,
+    one for each of its NICs with SR-IOV, in their order; none while it is shelved.
     """
 
     id: str
@@ -308,6 +317,7 @@ class VmRecord:
     definition: str = ""
     snapshots: SnapshotTree = NO_SNAPSHOTS
     guest: GuestRecord | None = None
+    nic_functions: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

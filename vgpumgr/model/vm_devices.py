@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from vgpumgr.model.domain import PLAIN_NIC, UNTUNED_DISK, DiskTuning, NicTuning
+from vgpumgr.model.nic import SriovNic
 
 
 class DiskMode(StrEnum):
@@ -74,14 +75,15 @@ class CdSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NicSpec:
-    """A NIC on a host bridge or a libvirt network: exactly one of the two. An empty ``mac`` is one
-    that follows from the VM's id.
+    """A NIC on a host bridge or a libvirt network, or a VF of a NIC of the host's: exactly one of
+    the three. An empty ``mac`` is one that follows from the VM's id.
     """
 
     bridge: str | None = None
     network: str | None = None
     mac: str = ""
     tuning: NicTuning = PLAIN_NIC
+    sriov: SriovNic | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,6 +103,8 @@ def _allowed(host: HostState, request: VmSpec, demand: Demand, limit: int) -> in
 
 def _countable(host: HostState, demand: Demand) -> bool:
     """Whether what a GPU takes does not depend on the others, so that totals say how many fit."""
+    if demand.sriov:
+        return False
     if len(demand.kinds) != 1:
         return not demand.kinds
     kind = demand.kinds[0]

@@ -19,6 +19,7 @@ from vgpumgr.model.layout import (
     LayoutRule,
     LayoutSpec,
 )
+from vgpumgr.model.nic import SriovNic
 from vgpumgr.model.port_rules import PortFilter
 from vgpumgr.model.vm import Affinity, GpuRequest, Terms, VmSpec
 from vgpumgr.model.vm_devices import CloudInit, DiskSpec, NicSpec
@@ -144,7 +145,9 @@ def _disk(disk: DiskSpec) -> dict[str, Any]:
 
 
 def _nic(nic: NicSpec) -> dict[str, Any]:
-    given = _given(replace(nic, tuning=PLAIN_NIC), NicSpec())
+    given = _given(replace(nic, tuning=PLAIN_NIC, sriov=None), NicSpec())
+    if nic.sriov is not None:
+        return given | {"sriov": _given(nic.sriov, SriovNic())}
     tuning = _given(nic.tuning, PLAIN_NIC)
     if own := PortFilter.named(nic.tuning.filter):
         tuning["filter"] = {"clean_traffic": own.clean, "allow": [str(each) for each in own.allow]}

@@ -11,7 +11,14 @@ from pydantic_core import PydanticCustomError
 from vgpumgr import catalog
 from vgpumgr.model.formats import parse_mib
 from vgpumgr.model.host import Versions
-from vgpumgr.model.sim_fleet import DEFAULT_VERSIONS, UNLISTED, SimBoard, SimFleet, SimHost
+from vgpumgr.model.sim_fleet import (
+    DEFAULT_VERSIONS,
+    UNLISTED,
+    SimBoard,
+    SimFleet,
+    SimHost,
+    SimNic,
+)
 from vgpumgr.spec.fields import (
     Bridge,
     Line,
@@ -83,6 +90,20 @@ class VersionsModel(Strict):
     driver: Line = DEFAULT_VERSIONS.driver
 
 
+class SimNicModel(Strict):
+    """A NIC with SR-IOV of a simulated host."""
+
+    name: Bridge
+    vfs: int = Field(default=4, ge=0, le=7)
+    up: bool = True
+    trusts: bool = True
+    near_gpu: int = Field(default=-1, ge=-1, le=15)
+
+    def value(self) -> SimNic:
+        """The NIC in the model's words."""
+        return SimNic(**self.model_dump())
+
+
 class SimHostModel(Strict):
     """One simulated host, or ``count`` alike.
 
@@ -114,6 +135,7 @@ class SimHostModel(Strict):
     images: list[ObjectName] = Field(default=list(_DEFAULT.images), max_length=64)
     cpu_model: Line = _DEFAULT.cpu_model
     tls: bool = _DEFAULT.tls
+    nics: list[SimNicModel] = Field(default=[], max_length=16)
 
     @model_validator(mode="after")
     def _known_pools(self) -> SimHostModel:
@@ -130,6 +152,17 @@ class SimHostModel(Strict):
                 if name in found:
                     refuse(f"{name} is among its {found[name]}, too", key)
                 found[name] = key
+        return self
+
+    @model_validator(mode="after")
+    def _known_nics(self) -> SimHostModel:
+        names = [each.name for each in self.nics]
+        if len(set(names)) < len(names):
+            refuse("has two NICs of one name", "nics")
+        gpus = sum(each.count for each in self.gpus)
+        for each in self.nics:
+            if each.near_gpu >= gpus:
+                refuse(f"{each.name} is near GPU {each.near_gpu} of {gpus}", "nics")
         return self
 
     @model_validator(mode="after")
@@ -176,6 +209,7 @@ class SimHostModel(Strict):
             images=tuple(self.images),
             cpu_model=self.cpu_model,
             tls=self.tls,
+            nics=tuple(each.value() for each in self.nics),
         )
 
 

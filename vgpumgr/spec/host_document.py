@@ -12,6 +12,7 @@ from vgpumgr.model.host import SECRET_PATH, Fence, HostRecord, inline_secret
 from vgpumgr.spec.fields import (
     Address,
     Bandwidth,
+    Bridge,
     Labels,
     Line,
     Memory,
@@ -100,6 +101,7 @@ class HostModel(Strict):
     layout: Literal["declared", "auto"] = "declared"
     migration: MigrationModel | None = None
     fence: FenceModel | None = None
+    physical_networks: dict[Name, list[Bridge]] = Field(default={}, max_length=64)
 
     def value(self) -> HostRecord:
         """The host in the model's words."""
@@ -107,6 +109,9 @@ class HostModel(Strict):
             name=self.name,
             address=self.address,
             labels=dict(self.labels),
+            physical_networks={
+                name: tuple(dict.fromkeys(nics)) for name, nics in self.physical_networks.items()
+            },
             cordoned=self.cordoned,
             cpu_overcommit=self.cpu_overcommit,
             reserved_memory_mib=parse_mib(self.reserved_memory),

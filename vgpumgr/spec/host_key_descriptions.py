@@ -38,6 +38,10 @@ _HOST = {
         "The commands that prove the host to be off.",
         "fence: {off: [/usr/local/sbin/power, 'off'], status: [/usr/local/sbin/power, status]}",
     ),
+    "physical_networks": Key(
+        "The interfaces of NICs with SR-IOV by the network that they are joined to.",
+        "physical_networks: {fabric: [ens1f0, ens2f0]}",
+    ),
 }
 
 _MIGRATION = {
@@ -115,6 +119,7 @@ _SIM_HOST = {
         "The storage pools, among `pools`, that other hosts see too.",
         "hosts: [{name: t4, pools: [default, nfs], shared_pools: [nfs]}]",
     ),
+    "nics": Key("The NICs with SR-IOV of the host.", "hosts: [{name: t4, nics: [{name: ens1f0}]}]"),
     "ceph_pools": Key(
         "The storage pools, among `pools`, of a Ceph cluster.",
         "hosts: [{name: t4, pools: [default, ceph], ceph_pools: [ceph]}]",
@@ -145,6 +150,26 @@ _SIM_HOST = {
     "tls": Key(
         "Whether the host has certificates for encrypted migrations.",
         "hosts: [{name: t4, tls: false}]",
+    ),
+}
+
+_SIM_NIC = {
+    "name": Key("The NIC's interface.", "hosts: [{name: t4, nics: [{name: ens1f0}]}]"),
+    "vfs": Key(
+        "The number of VFs that are on, 7 at most.",
+        "hosts: [{name: t4, nics: [{name: ens1f0, vfs: 7}]}]",
+        "VFs",
+    ),
+    "up": Key(
+        "Whether the interface is up.", "hosts: [{name: t4, nics: [{name: ens1f0, up: false}]}]"
+    ),
+    "trusts": Key(
+        "Whether its driver lets VFs be trusted.",
+        "hosts: [{name: t4, nics: [{name: ens1f0, trusts: false}]}]",
+    ),
+    "near_gpu": Key(
+        "The number of the GPU, from 0 on, whose root port it is below; -1: its own.",
+        "hosts: [{name: t4, gpus: [{board: T4}], nics: [{name: ens1f0, near_gpu: 0}]}]",
     ),
 }
 
@@ -180,5 +205,6 @@ HOST_KEYS: Mapping[str, Mapping[str, Key]] = {
     "Fleet": _FLEET,
     "SimHostModel": _SIM_HOST,
     "BoardModel": _BOARD,
+    "SimNicModel": _SIM_NIC,
     "VersionsModel": _VERSIONS,
 }

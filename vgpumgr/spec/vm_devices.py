@@ -18,9 +18,10 @@ from pydantic import (
 
 from vgpumgr.model.domain import DiskTuning, NicTuning
 from vgpumgr.model.formats import parse_bytes
+from vgpumgr.model.nic import SriovNic
 from vgpumgr.model.port_rules import MOST_RULES, PortFilter, PortRule
 from vgpumgr.model.vm_devices import CdSpec, DiskMode, DiskSpec, NicSpec
-from vgpumgr.spec.fields import Bridge, DiskSize, Line, ObjectName, Rate, Strict, refuse
+from vgpumgr.spec.fields import Bridge, DiskSize, Line, Name, ObjectName, Rate, Strict, refuse
 
 _SERIAL = r"^[A-Za-z0-9_.+-]{1,20}$"
 _MOST_IOPS = 10**9
@@ -141,15 +142,52 @@ NicFilter = Annotated[
 ]
 
 
-class NicModel(Strict):
-    """A NIC on a host bridge or on a libvirt network."""
+class SriovModel(Strict):
+    """A VF of a NIC with SR-IOV as the VM's NIC: the guest has it past the host's network."""
 
     model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": ["bridge"]}, {"required": ["network"]}]}
+        json_schema_extra={"oneOf": [{"required": ["physical"]}, {"required": ["network"]}]}
+    )
+
+    physical: Bridge | None = None
+    network: Name | None = None
+    vlan: int | None = Field(default=None, ge=1, le=4094)
+    trust: bool = False
+    spoof_check: bool = True
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> SriovModel:
+        if (self.physical is None) == (self.network is None):
+            refuse("needs exactly one of physical and network")
+        return self
+
+    def value(self) -> SriovNic:
+        """The VF in the model's words."""
+        return SriovNic(
+            physical=self.physical or "",
+            network=self.network or "",
+            vlan=self.vlan,
+            trust=self.trust,
+            spoof_check=self.spoof_check,
+        )
+
+
+# What the host's side of a NIC does, which a VF has none of.
+_NOT_OF_VFS = ("vlan", "filter", "inbound", "outbound")
+
+
+class NicModel(Strict):
+    """A NIC on a host bridge or on a libvirt network, or a VF of a NIC of the host's."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [{"required": ["bridge"]}, {"required": ["network"]}, {"required": ["sriov"]}]
+        }
     )
 
     bridge: Bridge | None = None
     network: ObjectName | None = None
+    sriov: SriovModel | None = None
     model: Literal["virtio", "e1000e"] = "virtio"
     vlan: int | None = Field(default=None, ge=1, le=4094)
     filter: NicFilter | None = None
@@ -158,14 +196,27 @@ class NicModel(Strict):
 
     @model_validator(mode="after")
     def _one_of_two(self) -> NicModel:
-        if (self.bridge is None) == (self.network is None):
-            refuse("needs exactly one of bridge and network")
+        given = (self.bridge, self.network, self.sriov)
+        if sum(each is not None for each in given) != 1:
+            refuse("needs exactly one of bridge, network and sriov")
+        if self.sriov is not None:
+            self._refuse_of_vf()
         if self.vlan is not None and self.bridge is None:
             refuse("a libvirt network says itself which VLAN it is: leave it out", "vlan")
         return self
 
+    def _refuse_of_vf(self) -> None:
+        if self.model != "virtio":
+            refuse("a VF is the NIC that it is: leave it out", "model")
+        for key in _NOT_OF_VFS:
+            if getattr(self, key) is not None:
+                where = "say it in sriov" if key == "vlan" else "no host sees what a VF sends"
+                refuse(f"is of a NIC on a bridge or a network: {where}", key)
+
     def value(self) -> NicSpec:
         """The NIC in the model's words."""
+        if self.sriov is not None:
+            return NicSpec(sriov=self.sriov.value())
         tuning = NicTuning(
             model=self.model,
             vlan=self.vlan,

@@ -201,6 +201,10 @@ _CD = {
 _NIC = {
     "bridge": Key("A bridge of the host.", "networks: [{bridge: br0}]"),
     "network": Key("A libvirt network of the host.", "networks: [{network: default}]"),
+    "sriov": Key(
+        "A VF of a NIC of the host's with SR-IOV, instead of a bridge or a network.",
+        "networks: [{sriov: {network: fabric}}]",
+    ),
     "model": Key(
         "The NIC that the guest sees; e1000e is for systems without virtio drivers.",
         "networks: [{bridge: br0, model: e1000e}]",
@@ -219,6 +223,30 @@ _NIC = {
     ),
     "outbound": Key(
         "The most bytes per second from the VM.", "networks: [{bridge: br0, outbound: 10MiB}]"
+    ),
+}
+
+_SRIOV = {
+    "physical": Key(
+        "The interface of the NIC, the same on each host that the VM may go to.",
+        "networks: [{sriov: {physical: ens1f0}}]",
+    ),
+    "network": Key(
+        "A physical network: any NIC that its host's `physical_networks` joins to it.",
+        "networks: [{sriov: {network: fabric}}]",
+    ),
+    "vlan": Key(
+        "The VLAN that the NIC tags what the VM sends with, and takes off what it gets.",
+        "networks: [{sriov: {network: fabric, vlan: 20}}]",
+        "tag",
+    ),
+    "trust": Key(
+        "Whether the guest may set the VF's MAC address, and see what is for others.",
+        "networks: [{sriov: {network: fabric, trust: true}}]",
+    ),
+    "spoof_check": Key(
+        "Whether the NIC drops what the VM sends from another MAC address than its own.",
+        "networks: [{sriov: {network: fabric, spoof_check: false}}]",
     ),
 }
 
@@ -358,6 +386,7 @@ VM_KEYS: Mapping[str, Mapping[str, Key]] = {
     "DiskModel": _DISK,
     "CdModel": _CD,
     "NicModel": _NIC,
+    "SriovModel": _SRIOV,
     "PortFilterModel": _PORT_FILTER,
     "OwnNicModel": _OWN_NIC,
     "CloudInitModel": _CLOUD_INIT,

@@ -84,6 +84,7 @@ def test_an_older_schema_is_refused_and_migrated_in_one_transaction(
             ("vm", "tenant"),
             ("vm", "snapshots"),
             ("vm", "guest"),
+            ("vm", "nic_functions"),
             ("request", "tenant"),
         ),
     ):

@@ -99,6 +99,7 @@ def old(tmp_path: Path) -> Iterator[Path]:
             raw.execute(f"ALTER TABLE ticket DROP COLUMN {column}")
         raw.execute("ALTER TABLE vm DROP COLUMN snapshots")
         raw.execute("ALTER TABLE vm DROP COLUMN guest")
+        raw.execute("ALTER TABLE vm DROP COLUMN nic_functions")
         for later in (
             *("seal", "checkpoint", "secret", "webhook", "flavour", "price_book", "licence"),
             *(

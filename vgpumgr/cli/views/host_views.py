@@ -13,7 +13,7 @@ from vgpumgr.cli.views.outcome_views import cut_off_text
 from vgpumgr.cli.views.plan_views import folded
 from vgpumgr.endpoints.host_drains import DrainEnd, DrainMove, DrainPlanItem
 from vgpumgr.endpoints.host_evacuations import EvacuationItem, LostVm
-from vgpumgr.endpoints.host_items import FenceItem, HostItem, MigrationItem, StorageItem
+from vgpumgr.endpoints.host_items import FenceItem, HostItem, HostNic, MigrationItem, StorageItem
 from vgpumgr.model.formats import counted, format_mib, size_words
 from vgpumgr.model.operation import TaskState
 
@@ -63,6 +63,7 @@ def host_text(item: HostItem) -> str:
             ("Stalled pools", ", ".join(item["stalled_pools"])),
             ("Networks", ", ".join(item["networks"])),
             ("Bridges", ", ".join(item["bridges"])),
+            *(("NIC", _nic_text(each)) for each in item["nics"]),
             ("Migration", item["migration"] and migration_text(item["migration"])),
             ("Fence", _fence_words(item["fence"])),
             ("Layout", "auto" if item["layout"] == "auto" else ""),
@@ -76,6 +77,16 @@ def host_text(item: HostItem) -> str:
 def _storage_text(pool: StorageItem) -> str:
     """``default (dir, 15.9 TiB free)``."""
     return f"{pool['name']} ({pool['kind']}, {size_words(pool['free_bytes'])} free)"
+
+
+def _nic_text(nic: HostNic) -> str:
+    """``ens1f0 (igb, 1000 Mbit/s), 4 of 7 VFs on, NUMA node 0, network fabric``."""
+    link = f"{nic['speed_mbit']} Mbit/s" if nic["speed_mbit"] else "no link"
+    said = f"{nic['name']} ({nic['driver'] or 'no driver'}, {link if nic['up'] else 'down'})"
+    node = "" if nic["numa_node"] is None else f"NUMA node {nic['numa_node']}"
+    networks = f"network {', '.join(nic['networks'])}" if nic["networks"] else ""
+    vfs = f"{nic['vfs']} of {nic['vfs_total']} VFs on"
+    return ", ".join(filter(None, [said, vfs, node, networks]))
 
 
 def _word(known: bool | None, yes: str, no: str) -> str:

@@ -9,7 +9,15 @@ from vgpumgr.cli.output import fields
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.figure_views import hour_text, part_now_text
 from vgpumgr.endpoints.performance import VmPerformance
-from vgpumgr.endpoints.vm_items import UNKNOWN, VmCd, VmGpu, VmItem, VmVolume, WaitingMove
+from vgpumgr.endpoints.vm_items import (
+    UNKNOWN,
+    VmCd,
+    VmGpu,
+    VmItem,
+    VmNicFunction,
+    VmVolume,
+    WaitingMove,
+)
 from vgpumgr.model.formats import format_mib, size_words
 
 
@@ -57,6 +65,7 @@ def vm_text(item: VmItem) -> str:
             ("Memory", format_mib(item["memory_mib"])),
             ("NUMA node", item["numa_node"]),
             ("Pinned CPUs", ",".join(map(str, item["cpus"]))),
+            *(("NIC", _nic_text(each)) for each in item["nic_functions"]),
             *(line for part in item["gpus"] for line in _part_lines(part)),
             *(("Volume", _volume_text(each)) for each in item["volumes"]),
             *(("CD", _cd_text(each)) for each in item["cds"]),
@@ -81,6 +90,19 @@ def guest_text(item: VmItem) -> str:
     lasted = f" for {age(guest['since'])}" if guest["since"] is not None else ""
     why = f": {guest['why']}" if guest["why"] else ""
     return f"{guest['phase']}{lasted}{why}"
+
+
+def _nic_text(nic: VmNicFunction) -> str:
+    """``0: VF 0000:3b:02.0 of network fabric, VLAN 20, trusted``."""
+    where = nic["physical"] or f"network {nic['network']}"
+    vf = f"VF {nic['device']}" if nic["device"] else "a VF"
+    said = [
+        f"{nic['number']}: {vf} of {where}",
+        f"VLAN {nic['vlan']}" if nic["vlan"] else "",
+        "trusted" if nic["trust"] else "",
+        "" if nic["spoof_check"] else "no spoof check",
+    ]
+    return ", ".join(filter(None, said))
 
 
 def _volume_text(volume: VmVolume) -> str:

@@ -254,6 +254,7 @@ class _ResidentSearch:
             assignments=tuple(part for part in parts if part),
             numa_node=vm.numa_node,
             cpus=vm.cpus,
+            nic_functions=vm.nic_functions,
             partition=held[0].partition,
         )
 

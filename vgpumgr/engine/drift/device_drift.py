@@ -13,7 +13,7 @@ from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.drift import Drift, DriftKind
 from vgpumgr.model.gpu import Framework, GpuFacts, GpuRecord, VfFacts
 from vgpumgr.model.host import ClaimFacts
-from vgpumgr.model.vm import VmRecord
+from vgpumgr.model.vm import VmRecord, VmState
 
 FOLDER = "/var/lib/vgpumgr/claims"
 
@@ -30,12 +30,53 @@ def claim_drifts(side: ComparedHost) -> Iterator[Drift]:
         for unit in _units(side, allocation):
             if not side.unread(f"claims {unit}"):
                 yield from _expected(side, vm, allocation, unit, there.get(unit))
+    yield from _nics(side, there)
     known = {unit for allocation in side.held for unit in _units(side, allocation)}
+    known |= {formats.pci_claim(each) for vm in side.ours.values() for each in _functions(side, vm)}
     for claim in side.facts.claims:
         ours = claim.fleet == side.fleet and claim.unit.startswith(_OF_VMS)
         if ours and claim.unit not in known and claim.vm not in side.work.names:
             yield _leftover(side, claim)
     yield from _layouts(side, there)
+
+
+def _functions(side: ComparedHost, vm: VmRecord) -> tuple[str, ...]:
+    """The VFs of the host's NICs that a VM holds."""
+    here = vm.nic_functions if vm.host == side.host and vm.state is not VmState.SHELVED else ()
+    to = vm.moving_to
+    return (*here, *(to.nic_functions if to is not None and to.host == side.host else ()))
+
+
+def _nics(side: ComparedHost, there: Mapping[str, ClaimFacts]) -> Iterator[Drift]:
+    """VFs of VMs whose claim is gone, or another's; and VFs that are on no more."""
+    on = {vf.address for nic in side.facts.nics for vf in nic.vfs}
+    for vm in side.vms:
+        for address in vm.nic_functions:
+            unit = formats.pci_claim(address)
+            claim = there.get(unit)
+            if side.unread(f"claims {unit}", "nics"):
+                continue
+            if address not in on:
+                what, kind = "it is on no more", DriftKind.DEVICE_MISSING
+                how = f"on {side.host}: turn the VFs of its NIC on again, then "
+            elif claim is None:
+                what, kind, how = "its claim is gone", DriftKind.CLAIM_MISSING, ""
+            elif (claim.fleet, claim.allocation) != (side.fleet, vm.id):
+                words = _words(claim.fleet, claim.allocation, claim.generation)
+                what, kind = f"its claim is another's: {words}", DriftKind.CLAIM_DIFFERS
+                how = f"find out who holds it; on {side.host}: cat {FOLDER}/{unit}.json; then "
+            else:
+                continue
+            yield Drift(
+                kind=kind,
+                host=side.host,
+                vm=vm.name,
+                subject=unit,
+                text=f"VF {address}, a NIC of {vm.name}: {what}",
+                wanted=_words(side.fleet, vm.id, 1),
+                found="none" if claim is None else claim.allocation,
+                next=f"{how}vgpumgr vm start {vm.name}",
+            )
 
 
 def _units(side: ComparedHost, allocation: Allocation) -> Iterator[str]:

@@ -30,6 +30,7 @@ from vgpumgr.engine.steps.device_steps import (
     ReleaseDevice,
 )
 from vgpumgr.engine.steps.domain_steps import DefineDomain, RedefineDomain, StartDomain, StopDomain
+from vgpumgr.engine.steps.nic_steps import TakeNicFunction
 from vgpumgr.engine.steps.repair_steps import ConfirmGone, ForgetDomain, KeepDomain
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.health import health_machine
@@ -47,6 +48,7 @@ _ORDER: tuple[type[Step], ...] = (
     AdoptDevice,
     RealiseDevice,
     ActivatePartition,
+    TakeNicFunction,
     KeepDomain,
     DefineDomain,
     RedefineDomain,

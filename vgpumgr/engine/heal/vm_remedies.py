@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vgpumgr.engine.heal.remedy import DriftCase, Remedy, RemedyWay, needs_you
 from vgpumgr.engine.reservation.domain_plan import ownership
+from vgpumgr.engine.reservation.nic_functions import take_nics
 from vgpumgr.engine.reservation.vm_creation import device_steps
 from vgpumgr.engine.reservation.vm_reservations import require_partitioned
 from vgpumgr.engine.steps.adoption_steps import AdoptDevice, MarkDomain
@@ -14,6 +15,7 @@ from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.domain import OFF, DomainState
 from vgpumgr.model.drift import DriftKind
 from vgpumgr.model.errors import Conflict
+from vgpumgr.model.formats import pci_claim
 from vgpumgr.model.gpu import Framework
 
 # With one of these a VM is not touched: whatever we did might make it worse.
@@ -102,6 +104,8 @@ def power(case: DriftCase) -> Remedy:
 
 def device(case: DriftCase) -> Remedy:
     """A device that is gone, or on another driver, is made again while nothing uses it."""
+    if _is_nic(case):
+        return needs_you(case.drift, "the VFs of a NIC are turned on by its host's own set-up")
     held = case.allocation
     if held is None or case.runs:
         return needs_you(case.drift, "the VM runs: stop it first")
@@ -122,6 +126,10 @@ def partition(case: DriftCase) -> Remedy:
 
 def claim(case: DriftCase) -> Remedy:
     """A claim that was lost is written again for what the VM's own domain has."""
+    if _is_nic(case):
+        unit = case.drift.subject
+        steps = (each for each in take_nics(case.vm) if unit == pci_claim(each.function.address))
+        return _do(case, "claim it again", *steps)
     held = case.allocation
     if held is None:
         return needs_you(case.drift, "the claim of a partition is written when it is activated")
@@ -130,6 +138,11 @@ def claim(case: DriftCase) -> Remedy:
     if case.users(held) != (case.vm.name,):
         return needs_you(case.drift, "nothing but the ledger says whose the device is")
     return _do(case, "claim it again, as it is", AdoptDevice(allocation=held))
+
+
+def _is_nic(case: DriftCase) -> bool:
+    """Is it about a VF that is a NIC of the VM?"""
+    return case.drift.subject in map(pci_claim, case.vm.nic_functions)
 
 
 def _ended(case: DriftCase, state: DomainState) -> Remedy | None:
@@ -159,7 +172,8 @@ def _not_partitioned(case: DriftCase) -> Remedy | None:
 
 
 def _devices(case: DriftCase) -> tuple[Step, ...]:
-    return device_steps(case.held, case.known.sites.site(case.vm.host).modules)
+    modules = case.known.sites.site(case.vm.host).modules
+    return (*device_steps(case.held, modules), *take_nics(case.vm, case.vm))
 
 
 def _define(case: DriftCase) -> Step:

@@ -17,6 +17,7 @@ from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.domain_plan import domain_xml
+from vgpumgr.engine.reservation.nic_functions import check_nics, take_nics
 from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, device_steps
 from vgpumgr.engine.reservation.vm_volumes import VmSite
 from vgpumgr.engine.steps.domain_steps import DefineDomain
@@ -77,13 +78,19 @@ def _anew(each: RecreatedVm, site: VmSite, opening: OperationOpening) -> _Anew:
         host=site.host.name,
         numa_node=placed.numa_node,
         cpus=placed.cpus,
+        nic_functions=placed.nic_functions,
         generation=each.vm.generation + 1,
     )
     return _Anew(each.vm, vm, held, site)
 
 
 def _leaving(each: _Anew) -> VmRecord:
-    going = VmPlace(host=each.vm.host, numa_node=each.vm.numa_node, cpus=each.vm.cpus)
+    going = VmPlace(
+        host=each.vm.host,
+        numa_node=each.vm.numa_node,
+        cpus=each.vm.cpus,
+        nic_functions=each.vm.nic_functions,
+    )
     return replace(each.old, state=VmState.MIGRATING, moving_to=going)
 
 
@@ -100,11 +107,13 @@ def _recreation(each: _Anew) -> Iterator[Step]:
     """The steps that recreate a VM on its existing disks; a VM that was off stays off."""
     vm, site = each.vm, each.site
     yield from device_steps(each.held, site.modules)
+    yield from take_nics(vm)
     xml = domain_xml(vm, each.held, site)
     starts = site.autostarts(vm.spec)
     yield DefineDomain(name=vm.name, vm_id=vm.id, xml=xml, autostart=starts)
     if vm.running:
         yield StartEvacuated(name=vm.name, vm_id=vm.id)
+        yield from check_nics(vm)
 
 
 def plan(

@@ -15,6 +15,7 @@ from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.vm_creation import release_steps
 from vgpumgr.engine.steps.evacuation_steps import LeaveDomain, runs_there
+from vgpumgr.engine.steps.nic_steps import ReleaseNicFunction
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.allocation import Allocation, AllocationState
 from vgpumgr.model.domain import OFF, DomainFacts
@@ -34,12 +35,15 @@ _NEEDED = ("libvirt", "domains", "claims", "helper", "mdevs")
 
 @dataclass(frozen=True, slots=True)
 class EvacuationRemains:
-    """The remains of an evacuated VM: its domain, and claims of allocations released since."""
+    """The remains of an evacuated VM: its domain, claims of allocations released since, and of VFs
+    of NICs.
+    """
 
     vm_id: str
     vm: str
     domain: DomainFacts | None
     held: tuple[Allocation, ...]
+    functions: tuple[str, ...] = ()
 
     @property
     def runs(self) -> bool:
@@ -61,10 +65,11 @@ def remains_on(ledger: Ledger, view: LedgerView, facts: HostFacts) -> tuple[Evac
     gone = {id_: name for id_, name in _evacuated(ledger, facts.host).items() if id_ not in here}
     domains = _domains(view.fleet, facts, gone)
     held = _claimed(ledger, view.fleet, facts, gone)
+    functions = {vm: tuple(_functions(view.fleet, facts, vm)) for vm in gone}
     return tuple(
-        EvacuationRemains(id_, name, domains.get(id_), tuple(held.get(id_, ())))
+        EvacuationRemains(id_, name, domains.get(id_), tuple(held.get(id_, ())), functions[id_])
         for id_, name in sorted(gone.items(), key=lambda item: item[1])
-        if id_ in domains or id_ in held
+        if id_ in domains or id_ in held or functions[id_]
     )
 
 
@@ -93,6 +98,15 @@ def _cleanup(left: EvacuationRemains) -> Iterator[Step]:
     if left.domain is not None:
         yield LeaveDomain(name=left.domain.name, vm_id=left.vm_id)
     yield from release_steps(left.held)
+    for address in left.functions:
+        yield ReleaseNicFunction(name=left.vm, vm_id=left.vm_id, address=address)
+
+
+def _functions(fleet: str, facts: HostFacts, vm_id: str) -> Iterator[str]:
+    """The VFs of the host's NICs that it still claims for a VM."""
+    for claim in facts.claims:
+        if claim.fleet == fleet and claim.allocation == vm_id:
+            yield str(claim.wanted.get("address", ""))
 
 
 def _evacuated(ledger: Ledger, lost: str) -> dict[str, str]:

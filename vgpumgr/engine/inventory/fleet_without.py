@@ -62,9 +62,10 @@ def _host(host: HostRecord, gone: Sequence[VmRecord], devices: Collection[str]) 
 
 
 def _facts(facts: HostFacts, gone: Sequence[VmRecord], devices: Collection[str]) -> HostFacts:
-    names = {vm.name for vm in gone}
+    names, ids = {vm.name for vm in gone}, {vm.id for vm in gone}
     return replace(
         facts,
+        claims=tuple(each for each in facts.claims if each.allocation not in ids),
         domains=tuple(each for each in facts.domains if each.name not in names),
         mdevs=tuple(each for each in facts.mdevs if each.uuid not in devices),
         numa=tuple(_node(node, gone) for node in facts.numa),

@@ -235,6 +235,7 @@ def gpu_supply(
         module_id=facts.module_id,
         could=shape.could,
         no_mig_vgpus=frameworks.no_mig_vgpus(facts),
+        path=facts.path,
     )
 
 

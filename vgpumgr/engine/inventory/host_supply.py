@@ -14,6 +14,7 @@ from vgpumgr import domainxml
 from vgpumgr.engine.inventory.gpu_supply import gpu_supplies
 from vgpumgr.engine.inventory.gpu_usage import HostContents
 from vgpumgr.engine.inventory.ledger_view import LedgerView
+from vgpumgr.engine.inventory.nic_supply import nic_supplies
 from vgpumgr.engine.inventory.planned_power import without_power
 from vgpumgr.model import formats
 from vgpumgr.model.allocation import Allocation
@@ -252,16 +253,26 @@ def host_contents(view: LedgerView) -> dict[str, HostContents]:
 
 def where_held(vms: Iterable[VmRecord]) -> Iterator[VmRecord]:
     """VMs where they take CPUs and memory: a moving VM on both hosts, and a VM that moves within
-    its host once, with the CPUs of both places.
+    its host once, with the CPUs and VFs of both places.
     """
     for vm in vms:
         to = vm.moving_to
         if to is not None and to.host == vm.host:
-            yield replace(vm, cpus=tuple(dict.fromkeys((*vm.cpus, *to.cpus))))
+            yield replace(
+                vm,
+                cpus=tuple(dict.fromkeys((*vm.cpus, *to.cpus))),
+                nic_functions=tuple(dict.fromkeys((*vm.nic_functions, *to.nic_functions))),
+            )
             continue
         yield vm
         if to is not None:
-            yield replace(vm, host=to.host, numa_node=to.numa_node, cpus=to.cpus)
+            yield replace(
+                vm,
+                host=to.host,
+                numa_node=to.numa_node,
+                cpus=to.cpus,
+                nic_functions=to.nic_functions,
+            )
 
 
 def contents_of(
@@ -304,6 +315,7 @@ def _host_supply(
             labels=host.labels,
             blocked=host.last_error or "never probed",
         )
+    every_vm = vms
     vms = [vm for vm in vms if vm.state is not VmState.SHELVED]  # they hold no place
     foreign = contents.foreign_domains
     running = [domain for domain in foreign if domain.state is not DomainState.SHUTOFF]
@@ -336,6 +348,7 @@ def _host_supply(
         blocked=_blocked(host, facts),
         vcpus=int(facts.cpus * host.cpu_overcommit),
         memory_mib=max(0, facts.memory_mib - host.reserved_memory_mib),
+        nics=nic_supplies(host, facts, every_vm, contents),
     )
 
 

@@ -98,6 +98,8 @@ def unknown_things(facts: HostFacts, known: Remembered) -> Iterator[str]:
 
 
 def _claim(host: str, claim: ClaimFacts, known: Remembered) -> Iterator[str]:
+    if is_of_nic(claim):
+        return  # it is by the VM's id, and the mark of its domain says more
     layout = is_layout(claim)
     ours = (known.gpus if layout else known.allocations).get(claim.allocation)
     if layout and ours is None:
@@ -123,6 +125,11 @@ def _words(ours: int | None, what: str) -> str:
 def is_layout(claim: ClaimFacts) -> bool:
     """Is it of a GPU's partitioning, and of no VM?"""
     return claim.unit.startswith(_LAYOUT)
+
+
+def is_of_nic(claim: ClaimFacts) -> bool:
+    """Is it of a VF that is a NIC of a VM?"""
+    return claim.wanted.get("kind") == "nic"
 
 
 def claims_of(facts: HostFacts, fleet: str) -> Iterator[ClaimFacts]:

@@ -10,6 +10,7 @@ from vgpumgr.engine.inventory.rollback_detection import (
     claims_of,
     domains_of,
     is_layout,
+    is_of_nic,
     ledger_is_behind,
 )
 from vgpumgr.engine.ledger_recovery import rebuilt_records
@@ -212,8 +213,10 @@ class LedgerRebuild:
                 text = f"layout {claim.vm} of {claim.unit}: apply its file again after the thaw"
                 self.lines.append(RebuiltRow(host, "", text))
             return
-        if claim.unit.startswith(_FABRIC) or not ledger_is_behind(
-            known.allocations.get(claim.allocation), claim.generation
+        if (
+            is_of_nic(claim)
+            or claim.unit.startswith(_FABRIC)
+            or not ledger_is_behind(known.allocations.get(claim.allocation), claim.generation)
         ):
             return
         self._unit(host, claim)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
@@ -18,13 +18,15 @@ from vgpumgr.engine.adoption.foreign_parts import slots_of
 from vgpumgr.engine.inventory.rollback_detection import domains_of, ledger_is_behind
 from vgpumgr.engine.ledger_recovery.rebuilt_snapshots import files_below, rebuilt_tree
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.engine.reservation.domain_plan import FIRST_DISK_BOOTS, mac_address, spec_of
+from vgpumgr.engine.reservation.domain_plan import FIRST_DISK_BOOTS, spec_of
+from vgpumgr.engine.reservation.nic_functions import mac_address, sriov_nics, with_vfs
 from vgpumgr.model.allocation import Allocation, AllocationState, InstancePart
 from vgpumgr.model.domain import PASSED_CPU, DomainDisk, DomainFacts, DomainState, VolumeFacts
 from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import Framework, GpuRecord, VfFacts
 from vgpumgr.model.host import ClaimFacts, HostFacts
 from vgpumgr.model.ledger_state import Remembered
+from vgpumgr.model.nic import SriovNic
 from vgpumgr.model.ports import Host
 from vgpumgr.model.snapshot import SnapshotTree
 from vgpumgr.model.supply import Offer
@@ -55,10 +57,18 @@ class RebuiltDisk:
 
 @dataclass(frozen=True, slots=True)
 class RebuiltDomain:
-    """A domain's definition, with its disks."""
+    """A domain's definition, with its disks; ``vfs`` are those of its host's NICs by address, as
+    far as the host knows what was asked of them.
+    """
 
     xml: str
     disks: tuple[RebuiltDisk, ...]
+    vfs: Mapping[str, SriovNic] = field(default_factory=dict)
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """The VFs that it has as NICs."""
+        return tuple(each.function for each in domainxml.described(self.xml).vfs.values())
 
 
 def new_vm(domain: DomainFacts, found: RebuiltDomain, host: str, now: float) -> VmRecord:
@@ -69,7 +79,7 @@ def new_vm(domain: DomainFacts, found: RebuiltDomain, host: str, now: float) -> 
     """
     mark = domain.ownership
     assert mark is not None
-    spec, cpus, node = _described(domain, found.xml)
+    spec, cpus, node = _described(domain, found)
     record = VmRecord(
         id=mark.vm_id,
         spec=spec,
@@ -80,6 +90,7 @@ def new_vm(domain: DomainFacts, found: RebuiltDomain, host: str, now: float) -> 
         numa_node=node,
         cpus=cpus,
         created_at=now,
+        nic_functions=found.functions,
     )
     if not _is_made(domain):
         return replace(record, definition=domainxml.without_mark(found.xml))
@@ -107,7 +118,7 @@ def changed_vm(
     mark, xml = domain.ownership, found.xml
     assert mark is not None
     old = _with_other_volumes(old, found.disks, now)
-    spec, cpus, node = _described(domain, xml, old.spec)
+    spec, cpus, node = _described(domain, found, old.spec)
     shown: dict[str, Any] = {name: getattr(spec, name) for name in _SHOWN}
     shown["nics"] = spec.nics or old.spec.nics
     shown["cds"] = () if old.definition else _cds(found.disks, old)
@@ -118,6 +129,7 @@ def changed_vm(
         generation=mark.generation,
         numa_node=old.numa_node if node is None and host == old.host else node,
         cpus=cpus,
+        nic_functions=found.functions,
         moving_to=None,
         definition=domainxml.without_mark(xml) if old.definition else "",
     )
@@ -159,11 +171,11 @@ def vm_of_stray_claims(name: str, vm_id: str, host: str, now: float) -> VmRecord
 
 
 def _described(
-    domain: DomainFacts, xml: str, old: VmSpec | None = None
+    domain: DomainFacts, found: RebuiltDomain, old: VmSpec | None = None
 ) -> tuple[VmSpec, tuple[int, ...], int | None]:
     """Spec, pinned CPUs and node; what a domain may leave open is as in the ``old`` spec."""
     try:
-        described = domainxml.described(xml)
+        described = domainxml.described(found.xml)
     except ValueError as error:
         raise DomainNotRead(str(error)) from error
     spec = spec_of(described, old.hugepage_kib if old else X86_HUGEPAGE_KIB)
@@ -174,7 +186,7 @@ def _described(
     console = made and described.console and not spec.display
     devices: dict[str, Any] = dict.fromkeys(described.optional_devices, made)
     if made and domain.ownership is not None:
-        devices |= _tuned(described, domain.ownership.vm_id)
+        devices |= _tuned(described, domain.ownership.vm_id, found.vfs)
         devices["uuid"] = domain.ownership.uuid
         devices["cpu_model"] = described.cpu_model or (old.cpu_model if old else PASSED_CPU)
     spec = replace(spec, autostart=domain.autostart, console=console, **devices)
@@ -190,9 +202,9 @@ def _is_made(domain: DomainFacts) -> bool:
     return mark is not None and domain.uuid == (mark.uuid or mark.vm_id)
 
 
-def _tuned(described: Described, vm_id: str) -> dict[str, Any]:
+def _tuned(described: Described, vm_id: str, vfs: Mapping[str, SriovNic]) -> dict[str, Any]:
     """Fields of VmSpec on the machine and its NICs that a domain of our own making shows."""
-    known = [nic for nic in described.nics if nic is not None]
+    known = [nic for nic in with_vfs(described, vfs) if nic is not None]
     nics = [
         replace(nic, mac="" if nic.mac == mac_address(vm_id, number) else nic.mac)
         for number, nic in enumerate(known)
@@ -287,7 +299,9 @@ def _read(host: Host, facts: HostFacts, domains: Iterable[DomainFacts]) -> dict[
     for domain in domains:
         try:
             xml = host.domains.xml(domain.name)
-            found[domain.name] = RebuiltDomain(xml, tuple(_disks(host, facts, xml)))
+            found[domain.name] = RebuiltDomain(
+                xml, tuple(_disks(host, facts, xml)), sriov_nics(facts)
+            )
         except (NotFound, ValueError):
             continue
     return found

@@ -89,6 +89,7 @@ def live_checks(
     here, there = source.facts, target.facts
     assert here is not None and there is not None, "both were probed"
     yield from _frameworks(vm, held)
+    yield from _nics(vm, target.name)
     yield _address(target)
     cold = _cold(vm, target.name)
     if held:
@@ -129,6 +130,16 @@ def _frameworks(vm: VmRecord, held: Sequence[Allocation]) -> Iterator[MoveCheck]
     if held and not stuck:
         names = ", ".join(dict.fromkeys(f"{each.profile} ({each.framework})" for each in held))
         yield passed_check("framework", f"{names} can move with the running guest")
+
+
+def _nics(vm: VmRecord, target: str) -> Iterator[MoveCheck]:
+    """VFIO migrates a VF only where its own vendor's driver can, and libvirt's hostdev NIC never
+    asks it to.
+    """
+    for number, nic in enumerate(vm.spec.nics):
+        if nic.sriov is not None:
+            text = f"NIC {number} of {vm.name} is a VF of {nic.sriov.words}: it stays here"
+            yield failed_check("sriov", text, _cold(vm, target))
 
 
 def _address(target: HostRecord) -> MoveCheck:

@@ -12,6 +12,7 @@ from vgpumgr.engine.migration.move_plan import DiskMove, MovePlan
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.autostart import autostarts
 from vgpumgr.engine.reservation.domain_plan import domain_xml, numa_seat, ownership
+from vgpumgr.engine.reservation.nic_functions import check_nics, release_nics, take_nics
 from vgpumgr.engine.reservation.vm_creation import (
     VmSites,
     allocate,
@@ -59,7 +60,12 @@ def reservation(plan: MovePlan, view: LedgerView, opening: OperationOpening) -> 
     """The VM marked as moving, what it takes on the target, and one task with all steps."""
     move = _move(plan, view, opening)
     operation = opening.operation("vm migrate")
-    going = VmPlace(host=plan.target.name, numa_node=move.vm.numa_node, cpus=move.vm.cpus)
+    going = VmPlace(
+        host=plan.target.name,
+        numa_node=move.vm.numa_node,
+        cpus=move.vm.cpus,
+        nic_functions=move.vm.nic_functions,
+    )
     taken = {each.gpu for each in move.new}
     return Reservation(
         operation=operation,
@@ -87,6 +93,7 @@ def _move(plan: MovePlan, view: LedgerView, opening: OperationOpening) -> _Move:
         host=plan.target.name,
         numa_node=placed.numa_node,
         cpus=placed.cpus,
+        nic_functions=placed.nic_functions,
         generation=plan.vm.generation + 1,
     )
     return _Move(plan, vm, sites.allocations(plan.vm), new, site)
@@ -101,7 +108,7 @@ def _work(move: _Move) -> Iterator[tuple[str, Step | TwoHostStep]]:
     if plan.runs and not plan.live:
         timeout_s = STOP_TIMEOUT_S if plan.timeout_s is None else plan.timeout_s
         yield here, StopToMove(name=vm.name, vm_id=vm.id, timeout_s=timeout_s)
-    for step in device_steps(move.new, move.site.modules):
+    for step in (*device_steps(move.new, move.site.modules), *take_nics(vm)):
         yield there, step
     for disk in move.carried:
         yield _volume(disk, there, live=plan.live)
@@ -109,7 +116,7 @@ def _work(move: _Move) -> Iterator[tuple[str, Step | TwoHostStep]]:
         yield there, between
     for disk in move.carried:
         yield here, DeleteVolume(pool=disk.pool, name=disk.name)
-    for step in (*release_steps(move.old), *drop_filters(vm.spec)):
+    for step in (*release_steps(move.old), *release_nics(plan.vm), *drop_filters(vm.spec)):
         yield here, step
 
 
@@ -122,7 +129,7 @@ def _over(move: _Move) -> Iterator[Step | TwoHostStep]:
         xml=xml,
         old_xml=xml,
         autostart=move.site.autostarts(vm.spec),
-        devices=_devices(move.new),
+        devices=(*_devices(move.new), *vm.nic_functions),
     )
     if plan.live:
         yield _live(move, xml)
@@ -133,6 +140,7 @@ def _over(move: _Move) -> Iterator[Step | TwoHostStep]:
     if plan.runs:
         if not plan.live:
             yield StartMoved(name=vm.name, vm_id=vm.id)
+        yield from check_nics(vm)
         yield confirm
         yield Depart(name=vm.name, vm_id=vm.id)
     else:

@@ -10,6 +10,7 @@ from typing import Any
 
 from vgpumgr.model.domain import PLAIN_NIC, UNTUNED_DISK
 from vgpumgr.model.formats import exact_size
+from vgpumgr.model.nic import SriovNic
 from vgpumgr.model.vm import ChangeReach, GpuRequest, VmRecord, VmSpec, change_reach, terms_text
 from vgpumgr.model.vm_devices import CdSpec, DiskMode, DiskSpec, NicSpec
 
@@ -64,12 +65,20 @@ def _cd(cd: CdSpec) -> str:
 
 def _nic(nic: NicSpec) -> str:
     tuning = nic.tuning
+    if nic.sriov is not None:
+        return _vf(nic.sriov, nic.mac)
     where = f"bridge {nic.bridge}" if nic.bridge else f"network {nic.network}"
     model = tuning.model if tuning.model != PLAIN_NIC.model else ""
     said = {"mac": nic.mac, "model": model, "vlan": tuning.vlan, "filter": tuning.filter}
     for way, limit in (("inbound", tuning.inbound_kib_s), ("outbound", tuning.outbound_kib_s)):
         said[way] = exact_size(limit << 10) if limit else ""
     return " ".join(part for part in (where, _said(said)) if part)
+
+
+def _vf(nic: SriovNic, mac: str) -> str:
+    said = {"mac": mac, "vlan": nic.vlan, "trust": "on" if nic.trust else ""}
+    said["spoof check"] = "" if nic.spoof_check else "off"
+    return " ".join(part for part in (f"VF of {nic.words}", _said(said)) if part)
 
 
 def _said(values: Mapping[str, object]) -> str:
@@ -145,10 +154,18 @@ def _reaches(old: VmSpec, new: VmSpec) -> set[ChangeReach]:
 
 
 def _reach(name: str, before: object, after: object) -> ChangeReach:
-    """A field's, but for disks, whose reach is in what about them differs."""
+    """A field's, but for disks and NICs, whose reach is in what about them differs."""
     if name == "disks" and isinstance(before, tuple) and isinstance(after, tuple):
         return _disks_reach(before, after)
+    if name == "nics" and _vfs(before) != _vfs(after):
+        return ChangeReach.SEAT
     return change_reach(name)
+
+
+def _vfs(nics: object) -> tuple[SriovNic | None, ...]:
+    """A NIC that is a VF takes one of its host's: others lie where they are."""
+    found = nics if isinstance(nics, tuple) else ()
+    return tuple(nic.sriov for nic in found if nic.sriov is not None)
 
 
 def _disks_reach(before: tuple[DiskSpec, ...], after: tuple[DiskSpec, ...]) -> ChangeReach:

@@ -52,6 +52,7 @@ def placed_as(vm: VmRecord, held: Sequence[Allocation], host: HostSupply) -> Pla
         assignments=found,
         numa_node=vm.numa_node,
         cpus=vm.cpus,
+        nic_functions=vm.nic_functions,
         partition=next((each.partition for each in held if each.partition is not None), None),
     )
 

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
-from hashlib import sha256
 from itertools import accumulate
 
 from vgpumgr import domainxml, gpu, guests
 from vgpumgr.domainxml import Described
 from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
 from vgpumgr.domainxml.plan_xml import OPTIONAL_DEVICES
+from vgpumgr.engine.reservation.nic_functions import mac_address, nic_functions
 from vgpumgr.engine.reservation.vm_volumes import VmSite, attached, volume_path
 from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.domain import (
@@ -23,6 +23,7 @@ from vgpumgr.model.domain import (
     DomainNic,
     DomainPlan,
     Hostdev,
+    NicTuning,
     NumaSeat,
     NumaShare,
     Ownership,
@@ -226,15 +227,7 @@ def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: VmSite) 
         accelerator=_accelerator(site),
         firmware=spec.firmware,
         disks=_disks(vm, site.facts),
-        nics=tuple(
-            DomainNic(
-                mac=nic.mac or mac_address(vm.id, number),
-                network=nic.network,
-                bridge=nic.bridge,
-                tuning=nic.tuning,
-            )
-            for number, nic in enumerate(spec.nics)
-        ),
+        nics=tuple(_nics(vm)),
         hostdevs=_hostdevs(spec, allocations),
         graphics=spec.display or spec.console,
         optional_devices=tuple(key for key in OPTIONAL_DEVICES if getattr(spec, key)),
@@ -252,6 +245,18 @@ def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: VmSite) 
     return domainxml.render(plan, site.facts.versions)
 
 
+def _nics(vm: VmRecord) -> Iterator[DomainNic]:
+    """A VF that the VM does not hold, as while it is shelved, is none of its definition."""
+    functions = nic_functions(vm)
+    for number, nic in enumerate(vm.spec.nics):
+        mac = nic.mac or mac_address(vm.id, number)
+        if nic.sriov is None:
+            yield DomainNic(mac=mac, network=nic.network, bridge=nic.bridge, tuning=nic.tuning)
+        elif number in functions:
+            tuning = NicTuning(vlan=nic.sriov.vlan)
+            yield DomainNic(mac=mac, function=functions[number].address, tuning=tuning)
+
+
 def ownership(vm: VmRecord, allocations: Iterable[Allocation], fleet: str) -> Ownership:
     """The mark that its domain carries."""
     return Ownership(
@@ -262,12 +267,6 @@ def ownership(vm: VmRecord, allocations: Iterable[Allocation], fleet: str) -> Ow
         allocations=tuple(allocation.id for allocation in allocations),
         uuid=vm.spec.uuid,
     )
-
-
-def mac_address(vm_id: str, number: int) -> str:
-    """A stable MAC in QEMU's range (52:54:00) for a VM's n-th NIC."""
-    digest = sha256(f"{vm_id}/{number}".encode()).hexdigest()
-    return f"52:54:00:{digest[0:2]}:{digest[2:4]}:{digest[4:6]}"
 
 
 def _accelerator(site: VmSite) -> str:

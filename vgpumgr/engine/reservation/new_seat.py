@@ -13,6 +13,7 @@ from vgpumgr.engine.planning.changed_fields import needs_restart
 from vgpumgr.engine.planning.new_seats import is_reseated
 from vgpumgr.engine.reservation.domain_plan import domain_xml
 from vgpumgr.engine.reservation.gpu_partitioning import partition_steps
+from vgpumgr.engine.reservation.nic_functions import check_nics, release_nics, take_nics
 from vgpumgr.engine.reservation.vm_creation import (
     VmSites,
     allocate,
@@ -80,6 +81,7 @@ class NewSeat:
             spec=self.spec or vm.spec,
             numa_node=placed.numa_node if placed else vm.numa_node,
             cpus=placed.cpus if placed else vm.cpus,
+            nic_functions=placed.nic_functions if placed else vm.nic_functions,
             volumes=(*vm.volumes[:disks], *added, *vm.volumes[disks:]),
             generation=vm.generation + 1,
         )
@@ -91,6 +93,7 @@ class NewSeat:
             host=there.host,
             numa_node=there.numa_node,
             cpus=there.cpus,
+            nic_functions=there.nic_functions,
             spec=self.spec,
             volumes=there.volumes if there.volumes != self.vm.volumes else None,
             parts_stay=self.placed is None,
@@ -126,6 +129,7 @@ def seat_steps(wanted: NewSeat, new: tuple[Allocation, ...], sites: VmSites) -> 
     if wanted.releases_first:
         yield from (VacateDevice(allocation=each) for each in old)
     yield from device_steps(new, site.modules)
+    yield from take_nics(there, vm)
     before, after = site.autostarts(vm.spec), site.autostarts(there.spec)
     redefine = RedefineDomain if wanted.runs else RedefineReseated
     yield redefine(
@@ -138,8 +142,10 @@ def seat_steps(wanted: NewSeat, new: tuple[Allocation, ...], sites: VmSites) -> 
     )
     if wanted.runs:
         yield StartReseated(name=vm.name, vm_id=vm.id)
+        yield from check_nics(there)
     if wanted.placed and not wanted.releases_first:
         yield from release_steps(old)
+    yield from release_nics(vm, there.nic_functions)
     yield from drop_filters(vm.spec, there.spec)
 
 

@@ -45,7 +45,14 @@ def rename_reservation(
         ),
         *([StartDomain(name=name, vm_id=vm.id)] if stop else []),
     )
-    to = VmPlace(host=vm.host, numa_node=vm.numa_node, cpus=vm.cpus, spec=spec, parts_stay=True)
+    to = VmPlace(
+        host=vm.host,
+        numa_node=vm.numa_node,
+        cpus=vm.cpus,
+        spec=spec,
+        parts_stay=True,
+        nic_functions=vm.nic_functions,
+    )
     return Reservation(
         operation=operation,
         tasks=(opening.task(operation, RENAME, steps, vm_id=vm.id, vm=vm.name, host=vm.host),),

@@ -16,8 +16,9 @@ from vgpumgr.engine.planning.automatic_layouts import with_layouts_of
 from vgpumgr.engine.planning.new_seats import seat_request
 from vgpumgr.engine.reservation.domain_plan import domain_xml
 from vgpumgr.engine.reservation.gpu_partitioning import layout_records, partition_steps
+from vgpumgr.engine.reservation.nic_functions import release_nics
 from vgpumgr.engine.reservation.vm_creation import VmSites, allocate, release_steps, start_steps
-from vgpumgr.engine.steps.domain_steps import RedefineDomain, StopDomain
+from vgpumgr.engine.steps.domain_steps import RedefineDomain, StartDomain, StopDomain
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.errors import Conflict
@@ -90,7 +91,13 @@ def unshelve_reservation(
     taken: list[Allocation] = []
     for vm in shelved:
         place = placed[vm.id]
-        back = replace(vm, state=VmState.RESERVED, numa_node=place.numa_node, cpus=place.cpus)
+        back = replace(
+            vm,
+            state=VmState.RESERVED,
+            numa_node=place.numa_node,
+            cpus=place.cpus,
+            nic_functions=place.nic_functions,
+        )
         site = sites.site(vm.host)
         parts = tuple(allocate(part, place, vm.id, site, opening) for part in place.assignments)
         steps = (*partition_steps(place, view), *_come_back(vm, back, parts, sites))
@@ -112,7 +119,7 @@ def unshelve_reservation(
 
 
 def _shelve_steps(vm: VmRecord, sites: VmSites, stop: StopManner) -> tuple[Step, ...]:
-    bare = domain_xml(vm, (), sites.site(vm.host))
+    bare = domain_xml(replace(vm, nic_functions=()), (), sites.site(vm.host))
     return (
         StopDomain(
             name=vm.name,
@@ -123,6 +130,7 @@ def _shelve_steps(vm: VmRecord, sites: VmSites, stop: StopManner) -> tuple[Step,
         ),
         RedefineDomain(name=vm.name, vm_id=vm.id, xml=bare, old_xml=sites.definition(vm)),
         *release_steps(sites.allocations(vm)),
+        *release_nics(vm),
     )
 
 
@@ -130,7 +138,8 @@ def _come_back(
     shelved: VmRecord, back: VmRecord, parts: tuple[Allocation, ...], sites: VmSites
 ) -> tuple[Step, ...]:
     site = sites.site(back.host)
-    *devices, power = start_steps(back, parts, site.modules)
+    steps = start_steps(back, parts, site.modules)
+    power = next(n for n, each in enumerate(steps) if isinstance(each, StartDomain))
     define = RedefineDomain(
         name=back.name,
         vm_id=back.id,
@@ -139,7 +148,7 @@ def _come_back(
         autostart=site.autostarts(back.spec),
         old_autostart=False,
     )
-    return (*devices, define, power)
+    return (*steps[:power], define, *steps[power:])
 
 
 def _refuse_adopted(vm: VmRecord) -> None:

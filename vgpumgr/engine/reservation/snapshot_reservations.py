@@ -198,6 +198,7 @@ def _reservation(
         volumes=there.volumes,
         snapshots=there.snapshots,
         parts_stay=True,
+        nic_functions=vm.nic_functions,
     )
     moving = replace(vm, state=VmState.MIGRATING, moving_to=to)
     return Reservation(

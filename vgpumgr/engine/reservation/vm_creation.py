@@ -10,6 +10,7 @@ from vgpumgr.engine.inventory.gpu_usage import claim_unit
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.domain_plan import domain_xml, ownership
+from vgpumgr.engine.reservation.nic_functions import check_nics, release_nics, take_nics
 from vgpumgr.engine.reservation.vm_volumes import VmSite, seed_volumes, volume_plan
 from vgpumgr.engine.steps.cloud_init_seed import CreateSeed, filled
 from vgpumgr.engine.steps.device_steps import (
@@ -114,6 +115,7 @@ def create(
         generation=1,
         numa_node=placed.numa_node,
         cpus=placed.cpus,
+        nic_functions=placed.nic_functions,
         volumes=tuple((each.pool, each.name) for each in (*volumes, *seed)),
         created_at=opening.now,
     )
@@ -144,10 +146,12 @@ def _steps(
     xml = domain_xml(vm, allocations, site)
     return (
         *device_steps(allocations, site.modules),
+        *take_nics(vm),
         *(create_volume(plan, site.facts) for plan in volumes),
         *seeds,
         DefineDomain(name=spec.name, vm_id=vm.id, xml=xml, autostart=site.autostarts(spec)),
         StartDomain(name=spec.name, vm_id=vm.id),
+        *check_nics(vm),
     )
 
 
@@ -181,6 +185,7 @@ def delete_steps(
         UndefineDomain(name=vm.name, vm_id=vm.id),
         *(DeleteVolume(pool=pool, name=name) for pool, name in volumes),
         *release_steps(allocations),
+        *release_nics(vm),
         *drop_filters(vm.spec),
     )
 
@@ -225,7 +230,12 @@ def start_steps(
     vm: VmRecord, allocations: Sequence[Allocation], modules: Mapping[str, int | None]
 ) -> tuple[Step, ...]:
     """Devices first: a host reboot forgets them, and they come back with the same identity."""
-    return (*device_steps(allocations, modules), StartDomain(name=vm.name, vm_id=vm.id))
+    return (
+        *device_steps(allocations, modules),
+        *take_nics(vm, vm),
+        StartDomain(name=vm.name, vm_id=vm.id),
+        *check_nics(vm),
+    )
 
 
 def _partitions(allocations: Sequence[Allocation]) -> dict[int, Allocation]:

@@ -24,7 +24,13 @@ from vgpumgr.engine.reservation.vm_creation import (
     delete_steps,
     drop_filters,
 )
-from vgpumgr.engine.steps.domain_steps import DefineDomain, RebootDomain, RedefineDomain, StopDomain
+from vgpumgr.engine.steps.domain_steps import (
+    DefineDomain,
+    RebootDomain,
+    RedefineDomain,
+    StartDomain,
+    StopDomain,
+)
 from vgpumgr.engine.steps.step import Step
 from vgpumgr.model.allocation import Allocation
 from vgpumgr.model.apply_plan import Action, ActionKind, Plan
@@ -242,7 +248,8 @@ def _revive_steps(vm: VmRecord, sites: VmSites, view: LedgerView) -> tuple[Step,
         xml=sites.definition(vm),
         autostart=sites.site(vm.host).autostarts(vm.spec),
     )
-    return (*devices_and_power[:-1], define, devices_and_power[-1])
+    power = next(n for n, each in enumerate(devices_and_power) if isinstance(each, StartDomain))
+    return (*devices_and_power[:power], define, *devices_and_power[power:])
 
 
 def require_whole(view: LedgerView, vms: Collection[VmRecord]) -> None:

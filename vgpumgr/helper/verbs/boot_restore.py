@@ -11,9 +11,10 @@ from vgpumgr.helper.arguments import Call
 from vgpumgr.helper.claims import Claim
 from vgpumgr.helper.devices import carriers, mdev_device, reset, viability
 from vgpumgr.helper.errors import HelperError
+from vgpumgr.helper.facts import nics
 from vgpumgr.helper.nvidia import nvml_session, vf_files, vf_vgpu
 from vgpumgr.helper.system import System
-from vgpumgr.helper.verbs import fabric_partitions, layout_verbs, vfio
+from vgpumgr.helper.verbs import fabric_partitions, layout_verbs, nic_verbs, vfio
 
 _PAUSE = 0.5
 _NVIDIA = "nvidia"
@@ -48,6 +49,7 @@ def is_ready(system: System, want: dict[str, Any]) -> bool:
         wanted_state.VGPU: _vf,
         wanted_state.FABRIC: lambda *_: True,  # fmpm is asked until Fabric Manager has started
         wanted_state.VFIO: _functions,
+        wanted_state.NIC: _on_interface,
     }
     try:
         return tests[want["kind"]](system, want)
@@ -85,6 +87,12 @@ def _functions(system: System, want: dict[str, Any]) -> bool:
     return all(pci.exists(system, address) for address in wanted_state.addresses(want))
 
 
+def _on_interface(system: System, want: dict[str, Any]) -> bool:
+    """The VF is on, and its PF has a driver with an interface by which it is set."""
+    board = pci.physical(system, want["address"]) if pci.exists(system, want["address"]) else None
+    return board is not None and bool(nics.interface_of(system, board))
+
+
 # GPUs are partitioned first; vGPUs make their own GPU instances; a partition is active before its
 # GPUs are given.
 _ORDER = (
@@ -93,6 +101,7 @@ _ORDER = (
     wanted_state.VGPU,
     wanted_state.FABRIC,
     wanted_state.VFIO,
+    wanted_state.NIC,
 )
 
 # Drivers that load, and programs that look at a GPU as they start: all units together.
@@ -179,6 +188,7 @@ def _make(system: System, claim: Claim) -> None:
         wanted_state.MDEV: mdev_device.make,
         wanted_state.VGPU: vf_vgpu.make,
         wanted_state.FABRIC: fabric_partitions.make,
+        wanted_state.NIC: nic_verbs.make,
     }
     if want["kind"] == wanted_state.VFIO:
         _vfio(system, want, vfio.holder_of(claim["allocation"], claim["generation"]))

@@ -17,6 +17,7 @@ from vgpumgr.helper.facts import (
     libvirt_state,
     machine,
     mdevs,
+    nics,
     nvml_facts,
     pci_devices,
 )
@@ -48,6 +49,7 @@ PARTS = {
     "mdevs": ("mdevs", "mdevctl"),
     "claims": ("claims", "epochs"),
     "log": ("xids",),
+    "nics": ("nics",),
     "unknown": ("unknown",),
 }
 _MACHINE_PART, _LIBVIRT = "machine", "libvirt"
@@ -111,6 +113,7 @@ def look(system: System) -> dict[str, Any]:
         "nvml": _nvml(system, functions, parts),
         "fabric": parts.read("fabric", nvswitch.facts, system),
         "claims": _claims(system, parts),
+        "nics": parts.read("nics", nics.nics, system) or [],
         "xids": parts.read("xids", kernel_log.xids, system),
         "unknown": parts.unknown,
     }

@@ -10,6 +10,7 @@ from vgpumgr.hosts.facts.host_facts import claim_facts, fabric_facts
 from vgpumgr.hosts.facts.typed_answer import TypedAnswer
 from vgpumgr.model.ports import Helper
 
+MOST_VLAN = 4095
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -83,6 +84,17 @@ def _vfio_look(told: TypedAnswer) -> None:
     _claim(told)
 
 
+def _nic_vf_look(told: TypedAnswer) -> None:
+    told.need("exists")
+    if told.flag("exists"):
+        told.need("mac", "vlan", "trust", "spoof_check")
+        told.text("mac")
+        told.number("vlan", most=MOST_VLAN)
+        told.maybe_flag("trust")
+        told.maybe_flag("spoof_check")
+    _claim(told)
+
+
 def _gpu_look(told: TypedAnswer) -> None:
     """Check the look at a GPU by the rules for the same GPU in a probe."""
     device, nvml = told.maybe_child("device"), told.maybe_child("nvml")
@@ -138,6 +150,7 @@ _CHECKS: Mapping[str, Callable[[TypedAnswer], None]] = {
     "mdev_look": _mdev_look,
     "vgpu_look": _vgpu_look,
     "vfio_look": _vfio_look,
+    "nic_vf_look": _nic_vf_look,
     "gpu_look": _gpu_look,
     "fabric_look": _fabric_look,
     "image_inspect": _image_inspect,

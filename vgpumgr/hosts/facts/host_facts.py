@@ -29,6 +29,7 @@ from vgpumgr.model.host import (
     UnknownPart,
     Versions,
 )
+from vgpumgr.model.nic import NicFacts, NicVf
 
 # libvirt refuses more.
 _MOST_VCPUS = 2**16
@@ -108,6 +109,9 @@ MOST_PAGE_KIB = 2**34
 MOST_PAGE_SIZES = 16
 MOST_PAGES = 2**42
 MOST_PARTITIONS = 256
+MOST_NICS = 256
+MOST_VFS = 2**16  # sriov_totalvfs has 16 bits
+MOST_SPEED_MBIT = 10**8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +177,7 @@ PARTS: Mapping[str, Callable[[TypedAnswer], PartFields]] = {
         "epochs": _epochs(probe.maybe_child("epochs")),
     },
     "log": lambda probe: {"xids": xid_lines(probe)},
+    "nics": lambda probe: {"nics": _nics(probe)},
     "unknown": lambda probe: {"unknown": unknown_parts(probe)},
 }
 
@@ -256,6 +261,38 @@ def _mdev(mdev: TypedAnswer) -> Mdev:
         parent=mdev.text("parent"),
         type_id=mdev.text("type"),
         iommu_group=mdev.maybe_number("iommu_group", most=MOST_GROUP),
+    )
+
+
+def _nics(probe: TypedAnswer) -> tuple[NicFacts, ...]:
+    found = tuple(_nic(each) for each in probe.objects("nics", most=MOST_NICS))
+    probe.once("nics", (each.name for each in found))
+    probe.once("nics", (vf.address for each in found for vf in each.vfs))
+    return found
+
+
+def _nic(told: TypedAnswer) -> NicFacts:
+    vfs = tuple(_nic_vf(each) for each in told.objects("vfs"))
+    told.once("vfs", (each.number for each in vfs))
+    return NicFacts(
+        name=told.words("name"),
+        device=told.address("address"),
+        path=told.text("path"),
+        driver=told.maybe_text("driver"),
+        numa_node=told.maybe_number("numa_node", most=MOST_NODES),
+        up=told.flag("up"),
+        speed_mbit=told.maybe_number("speed_mbit", most=MOST_SPEED_MBIT),
+        sriov_total=told.number("total", most=MOST_VFS),
+        vfs=vfs,
+    )
+
+
+def _nic_vf(told: TypedAnswer) -> NicVf:
+    return NicVf(
+        number=told.number("number", most=MOST_VFS),
+        address=told.address("address"),
+        driver=told.maybe_text("driver"),
+        busy=told.words("busy"),
     )
 
 

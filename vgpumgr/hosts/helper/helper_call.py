@@ -35,6 +35,8 @@ CHANGES = frozenset(
         "vfio_adopt",
         "disown",
         "claim_rename",
+        "nic_vf_take",
+        "nic_vf_release",
         "tpm_state_read",
         "tpm_state_write",
         "tpm_state_remove",

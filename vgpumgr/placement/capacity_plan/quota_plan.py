@@ -32,8 +32,8 @@ class RequestGroup:
 def group_key(demand: Demand) -> GroupKey:
     """Equal for requests that a plan takes for the same: vCPUs, GPU parts, rules about hosts."""
     kinds = tuple((kind.key, kind.count) for kind in demand.kinds)
-    constraints = demand.host_labels, demand.networks, demand.bridges, demand.pools, demand.features
-    return demand.vcpus, kinds, *constraints
+    places = demand.networks, demand.bridges, demand.sriov, demand.pools, demand.features
+    return demand.vcpus, kinds, demand.host_labels, *places
 
 
 def groups_of(history: Iterable[VmSpec]) -> tuple[RequestGroup, ...]:

@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vgpumgr.model.placement import Assignment, Placed
-from vgpumgr.model.supply import Fleet, GpuSupply, HostSupply, InstanceSupply, NumaSupply
+from vgpumgr.model.supply import (
+    Fleet,
+    GpuSupply,
+    HostSupply,
+    InstanceSupply,
+    NicSupply,
+    NumaSupply,
+)
 from vgpumgr.model.vm import VmSpec
 
 
@@ -48,6 +55,7 @@ def _host(host: HostSupply, held: Sequence[Placed]) -> HostSupply:
         free_vcpus=host.free_vcpus + sum(each.request.vcpus for each in held),
         free_memory_mib=host.free_memory_mib + sum(each.request.memory_mib for each in plain),
         numa=tuple(_node(node, held) for node in host.numa),
+        nics=tuple(_nic(nic, held) for nic in host.nics),
         vm_labels=_less(host.vm_labels, [each.request.labels for each in held]),
         gpus=tuple(
             _gpu(gpu, parts[gpu.id], names) if gpu.id in parts else gpu for gpu in host.gpus
@@ -73,6 +81,12 @@ def _node(node: NumaSupply, held: Sequence[Placed]) -> NumaSupply:
 def _cpus(node: NumaSupply, held: Sequence[Placed]) -> Iterable[int]:
     """Pinned CPUs; a VM is pinned to those of its node."""
     return (cpu for each in held if each.numa_node == node.id for cpu in each.cpus)
+
+
+def _nic(nic: NicSupply, held: Sequence[Placed]) -> NicSupply:
+    gone = {address for each in held for address in each.nic_functions}
+    free = tuple(vf for vf in nic.vfs if vf in nic.free or vf.address in gone)
+    return replace(nic, free=free) if gone else nic
 
 
 def _pages(request: VmSpec, size_kib: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import Assignment, Placed
-from vgpumgr.model.supply import FreeVf
+from vgpumgr.model.supply import FreeVf, NicSupply
 from vgpumgr.model.vm import GpuRequest, NumaPolicy, VmSpec
 from vgpumgr.placement.fit.gpu_search import Pick, pick_gpus
 from vgpumgr.placement.fit.host_rules import refuse_host
@@ -16,19 +16,24 @@ from vgpumgr.placement.resources.demand import Demand, KindKey, kind_key
 from vgpumgr.placement.resources.gpu_slots import slots_of
 from vgpumgr.placement.resources.gpu_state import GpuOccupancy
 from vgpumgr.placement.resources.host_state import FleetState, HostState, NodeState
+from vgpumgr.placement.resources.nic_functions import candidates, chosen, distance, functions_of
 
 Score = tuple[int, tuple[Key, ...], Key]
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A VM on a host. ``score`` is comparable among fits of equal demands; lower is better."""
+    """A VM on a host. ``score`` is comparable among fits of equal demands; lower is better.
+    ``nics`` are where it gets VFs of, ``far`` how far these are from its GPUs in all.
+    """
 
     host: HostState
     node: NodeState | None
     picks: tuple[Pick, ...]
     partition: int | None
     score: Score
+    nics: tuple[NicSupply, ...] = ()
+    far: int = 0
 
     @property
     def off_node(self) -> bool:
@@ -54,7 +59,7 @@ def find_fit(
     nodes = nodes_to_try(host, demand)
     fits = [fit for node in nodes if (fit := fit_on(host, demand, node, keys, only))]
     if fits:
-        return min(fits, key=lambda fit: fit.score)
+        return min(fits, key=lambda fit: (fit.score, fit.far))
     return None if demand.numa is NumaPolicy.REQUIRE else fit_on(host, demand, None, keys, only)
 
 
@@ -65,6 +70,8 @@ def nodes_to_try(host: HostState, demand: Demand) -> list[NodeState]:
     if demand.numa is NumaPolicy.REQUIRE or demand.pin_cpus or demand.pages:
         return host.nodes
     near = {gpu.numa_node for gpu in host.gpus} if demand.kinds else set()
+    if demand.sriov and not demand.kinds:
+        near = {nic.numa_node for nic in host.supply.nics if host.nics.free(nic)}
     return [node for node in host.nodes if node.id in near]
 
 
@@ -79,6 +86,8 @@ def fit_on(
     if node is not None and node_shortage(node, demand):
         return None
     gpus = gpus_near(host, demand, node, only)
+    if demand.sriov:
+        gpus = _by_nics(host, gpus, demand)
     if demand.kinds and not gpus:
         return None
     found = pick_gpus(host, gpus, demand, keys)
@@ -89,7 +98,19 @@ def fit_on(
         found.key,
         keys.host(host),
     )
-    return Fit(host, node, found.picks, found.partition_choice.partition, score)
+    partition = found.partition_choice.partition
+    if not demand.sriov:
+        return Fit(host, node, found.picks, partition, score)
+    places = _places(found.picks, node)
+    nics = chosen(host.nics, demand.sriov, places) or ()
+    far = sum(distance(nic, places[n % len(places)]) for n, nic in enumerate(nics) if places)
+    return Fit(host, node, found.picks, partition, score, nics, far)
+
+
+def _places(picks: tuple[Pick, ...], node: NodeState | None) -> tuple[tuple[str, int | None], ...]:
+    """What its NICs are to be near to: its GPUs, each once, or the NUMA node of its memory."""
+    places = dict.fromkeys((pick.gpu.supply.path, pick.gpu.numa_node) for pick in picks)
+    return tuple(places) or ((("", node.id),) if node is not None else ())
 
 
 def node_shortage(node: NodeState, demand: Demand) -> str:
@@ -118,6 +139,18 @@ def gpus_near(
     return [gpu for gpu in gpus if gpu.numa_node in near]
 
 
+def _by_nics(host: HostState, gpus: list[GpuOccupancy], demand: Demand) -> list[GpuOccupancy]:
+    """GPUs with free VFs near to them first: what is equal otherwise goes by this order."""
+    nics = [nic for wanted in demand.sriov for nic in candidates(host.supply.nics, wanted)]
+    able = [nic for nic in nics if host.nics.free(nic)]
+
+    def far(gpu: GpuOccupancy) -> int:
+        place = gpu.supply.path, gpu.numa_node
+        return min((distance(nic, place) for nic in able), default=0)
+
+    return sorted(gpus, key=far)
+
+
 def _misses_node(demand: Demand, node: NodeState | None, picks: tuple[Pick, ...]) -> int:
     if node is not None or demand.numa is NumaPolicy.NONE:
         return 0
@@ -138,6 +171,7 @@ def proposal(fit: Fit, request: VmSpec, demand: Demand) -> Placed:
         numa_node=fit.node.id if fit.node else None,
         cpus=fit.host.cpus_for(demand, fit.node),
         partition=fit.partition,
+        nic_functions=functions_of(fit.host.nics, fit.nics),
     )
 
 

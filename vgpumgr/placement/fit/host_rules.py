@@ -12,6 +12,7 @@ from vgpumgr.model.host import MachineFeature
 from vgpumgr.model.placement import Reason
 from vgpumgr.placement.resources.demand import Demand, Labels, matches
 from vgpumgr.placement.resources.host_state import HostState
+from vgpumgr.placement.resources.nic_functions import candidates, chosen
 
 
 def refuse_host(host: HostState, demand: Demand) -> Reason | None:
@@ -26,6 +27,7 @@ def refuse_host(host: HostState, demand: Demand) -> Reason | None:
         or networks(host, demand)
         or bridges(host, demand)
         or filters(host, demand)
+        or sriov_nics(host, demand)
         or features(host, demand)
         or pools(host, demand)
         or pool_formats(host, demand)
@@ -36,6 +38,7 @@ def refuse_host(host: HostState, demand: Demand) -> Reason | None:
         or memory(host, demand)
         or hugepages(host, demand)
         or pinned_cpus(host, demand)
+        or nic_functions(host, demand)
         or any_gpu(host, demand)
     )
 
@@ -51,6 +54,7 @@ def refuse_always(host: HostState, demand: Demand) -> Reason | None:
         or networks(host, demand)
         or bridges(host, demand)
         or filters(host, demand)
+        or sriov_nics(host, demand)
         or features(host, demand)
         or pools(host, demand)
         or pool_formats(host, demand)
@@ -136,6 +140,46 @@ def bridges(host: HostState, demand: Demand) -> Reason | None:
 def filters(host: HostState, demand: Demand) -> Reason | None:
     """Every network filter must exist on the host."""
     return _missing(host, "network filter", demand.filters, host.supply.filters)
+
+
+def sriov_nics(host: HostState, demand: Demand) -> Reason | None:
+    """For each NIC that is to be a VF the host has one with VFs on, which may be given."""
+    for wanted in dict.fromkeys(demand.sriov):
+        physical, network = wanted
+        found = candidates(host.supply.nics, wanted)
+        if not found:
+            there = ", ".join(each.name for each in host.supply.nics) or "none"
+            text = (
+                f"{host.name} has no NIC {physical} with SR-IOV (it has: {there})"
+                if physical
+                else f"no NIC of {host.name} is joined to physical network {network!r}"
+            )
+            return _no(host, "sriov-nic", text, missing=physical or network, has=there)
+        if all(each.blocked for each in found):
+            return _no(host, "sriov-blocked", f"{host.name}: {found[0].blocked}", nic=found[0].name)
+        if not any(each.vfs for each in found):
+            text = f"{found[0].name} of {host.name} has no VF on"
+            return _no(host, "sriov-off", text, nic=found[0].name)
+    return None
+
+
+def nic_functions(host: HostState, demand: Demand) -> Reason | None:
+    """Enough VFs of its NICs that no VM has."""
+    if not demand.sriov or chosen(host.nics, demand.sriov, ()) is not None:
+        return None
+    counts = {wanted: demand.sriov.count(wanted) for wanted in dict.fromkeys(demand.sriov)}
+    for (physical, network), need in counts.items():
+        found = candidates(host.supply.nics, (physical, network))
+        free, every = (
+            sum(len(host.nics.free(each)) for each in found),
+            sum(len(each.vfs) for each in found),
+        )
+        if free < need or len(counts) == 1:
+            what = physical or f"physical network {network!r}"
+            text = f"{what} of {host.name} has {free} of {every} VFs free, {need} needed"
+            return _no(host, "sriov-vfs", text, need=need, free=free, vfs=every)
+    text = f"the NICs of {host.name} have too few free VFs for {len(demand.sriov)} together"
+    return _no(host, "sriov-vfs", text, need=len(demand.sriov))
 
 
 _FEATURES = {

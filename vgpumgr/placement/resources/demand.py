@@ -66,7 +66,7 @@ class Demand:
     would keep alike requests from being interchangeable. ``file_pools`` are storage pools that are
     to hold files, ``disk_bytes`` the storage pool and size of each disk, ``pool_bytes`` all that
     one pool is to hold. ``images`` are storage pools, each with the volume of an image that disks
-    are made from.
+    are made from. ``sriov`` has for each NIC that is a VF the interface or the physical network.
     """
 
     policy: PlacementPolicy
@@ -86,6 +86,7 @@ class Demand:
     networks: tuple[str, ...]
     bridges: tuple[str, ...]
     filters: tuple[str, ...]
+    sriov: tuple[tuple[str, str], ...]
     features: tuple[MachineFeature, ...]
     pools: tuple[str, ...]
     file_pools: tuple[str, ...]
@@ -140,6 +141,7 @@ def demand_of(
         networks=_unique(nic.network for nic in request.nics),
         bridges=_unique(nic.bridge for nic in request.nics),
         filters=_unique(_host_filter(nic.tuning.filter) for nic in request.nics),
+        sriov=tuple(nic.wanted for nic in request.sriov_nics),
         features=tuple(_features(request)),
         pools=_pools(request),
         file_pools=_file_pools(request),

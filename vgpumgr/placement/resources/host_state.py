@@ -18,6 +18,7 @@ from vgpumgr.placement.resources.demand import (
     selector,
 )
 from vgpumgr.placement.resources.gpu_state import BoardBook, GpuOccupancy
+from vgpumgr.placement.resources.nic_functions import NicStock
 
 
 class AffinityCounts:
@@ -95,7 +96,7 @@ class HostState:
 
     __slots__ = (
         "_affinity_counts", "_boards", "_gpus", "_makers", "_nodes", "free_vcpus", "memory_mib",
-        "name", "order", "supply", "version",
+        "name", "nics", "order", "supply", "version",
     )  # fmt: skip
 
     def __init__(self, supply: HostSupply, order: int, boards: BoardBook) -> None:
@@ -105,6 +106,7 @@ class HostState:
         self.version = 0
         self.free_vcpus = supply.free_vcpus
         self.memory_mib = supply.free_memory_mib
+        self.nics = NicStock(supply)
         self._boards = boards
         self._affinity_counts: AffinityCounts | None = None
         self._nodes: list[NodeState] | None = None
@@ -172,11 +174,12 @@ class HostState:
         return tuple(sorted(cpu for node in nodes for cpu in node.cpus)[: demand.vcpus])
 
     def take(self, demand: Demand, placed: Placed) -> None:
-        """Use up vCPUs, memory, pages, CPUs and GPU parts."""
+        """Use up vCPUs, memory, pages, CPUs, VFs of NICs and GPU parts."""
         self._use(demand, placed, 1)
         take_pages(self._bound(placed), demand.hugepage_kib, demand.pages)
         for node in self.nodes:
             node.cpus = [cpu for cpu in node.cpus if cpu not in placed.cpus]
+        self.nics.change(placed.nic_functions, taken=True)
         # A part may live in the GPU instance that another part makes.
         for part in sorted(placed.assignments, key=lambda part: not part.make_instance):
             self._gpu(part).hold(part)
@@ -188,6 +191,7 @@ class HostState:
         for node in self.nodes:
             back = {*node.cpus, *placed.cpus}
             node.cpus = sorted(back.intersection(node.supply.free_cpus))
+        self.nics.change(placed.nic_functions, taken=False)
         for part in placed.assignments:
             self._gpu(part).release(part)
 

@@ -383,12 +383,15 @@ class FragmentationPlane(Plane):
         return find_fit(state, demand, keys, only=self._different(host, rank))
 
     def _different(self, host: int, wanted: Container[int]) -> list[GpuOccupancy]:
-        """One GPU of each wanted state on each NUMA node: the rest are no better, and no worse."""
-        found: dict[tuple[int, int | None], GpuOccupancy] = {}
+        """One GPU of each wanted state on each NUMA node: the rest are no better, and no worse, but
+        where there are NICs that they are near to, or not.
+        """
+        found: dict[tuple[int, int | None, str], GpuOccupancy] = {}
         gpus, rows = self.hosts.states[host].gpus, self.hosts.rows[host].tolist()
         for gpu, row in zip(gpus, rows, strict=False):
             if row in wanted:
-                found.setdefault((row, gpu.numa_node), gpu)
+                place = gpu.supply.path if self.hosts.states[host].nics.nics else ""
+                found.setdefault((row, gpu.numa_node, place), gpu)
         return list(found.values())
 
     def _keys_of(self, demand: Demand) -> Keys:

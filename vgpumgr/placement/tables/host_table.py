@@ -124,12 +124,16 @@ class HostRows:
         rows = self.rows[number]
         seen = self.cpu[number].tobytes() + self.memory[number].tobytes()
         seen += self.plain[number].tobytes()
+        if nics := self.states[number].nics.nics:
+            stock = self.states[number].nics
+            free = [(each.name, each.networks, len(stock.free(each))) for each in nics]
+            seen += repr(free).encode()
         if not nodes:
             return _digest(seen + np.sort(rows).tobytes())
         seen += rows.tobytes() + self.node_of[number].tobytes()
         seen += self.node_memory[number].tobytes() + self.node_cpus[number].tobytes()
-        free = [pages(node) for node in nodes]
-        return _digest(seen + repr(free).encode() if any(free) else seen)
+        paged = [pages(node) for node in nodes]
+        return _digest(seen + repr(paged).encode() if any(paged) else seen)
 
     def nodes(self, number: int) -> Sequence[NodeState | NumaSupply]:
         """Its NUMA nodes as they are now."""
@@ -180,6 +184,7 @@ def host_class(supply: HostSupply) -> Hashable:
         tuple(sorted(supply.pools)), tuple(sorted(supply.pool_sizes.items())), supply.raw_pools,
         supply.stalled_pools,
         frozenset(supply.images.items()), bool(supply.gpus),
+        tuple((nic.name, nic.networks, nic.blocked, bool(nic.vfs)) for nic in supply.nics),
     )  # fmt: skip
 
 

@@ -13,10 +13,11 @@ from vgpumgr.model.formats import PciAddress
 from vgpumgr.model.host import MachineFeature
 from vgpumgr.sim.drivers.pci_drivers import VfioPci
 from vgpumgr.sim.libvirt import network_filters
-from vgpumgr.sim.libvirt.domain_needs import Disk, Needs
+from vgpumgr.sim.libvirt.domain_needs import Disk, Needs, NicFunctionNeed
 from vgpumgr.sim.libvirt.driver_node import machine_features
 from vgpumgr.sim.linux.numa_memory import PAGE_KIB
 from vgpumgr.sim.linux.pci_function import Function
+from vgpumgr.sim.machine import sriov_nics
 from vgpumgr.sim.machine.kernel import Kernel
 from vgpumgr.sim.nvidia.nvidia_gpu import NvidiaGpu
 
@@ -121,14 +122,20 @@ def admit(
     start.check_machine()
     start.check_network()
     start.check_disks(running, exists, chain)
+    nics = {each.address for each in needs.nics if each.managed}
+    for nic in needs.nics:
+        start.check_nic(nic)
     for device in needs.facts.devices:
-        start.check_device(device)
+        if device not in nics:
+            start.check_device(device)
     start.take_memory()
     try:
         start_vgpus(kernel, needs.facts)
     except HostRefused:
         kernel.memory.give_back(needs.facts.name)
         raise
+    for nic in needs.nics:
+        _give(kernel, nic)
     for device in needs.facts.devices:
         kernel.held[device] = needs.facts.name
         if device in kernel.pci.functions:
@@ -142,6 +149,34 @@ def release(kernel: Kernel, name: str) -> None:
     stop_vgpus(kernel, devices)
     for device in devices:
         del kernel.held[device]
+        if device in kernel.given:
+            _take_back(kernel, device)
+
+
+def _give(kernel: Kernel, nic: NicFunctionNeed) -> None:
+    """libvirt binds the VF to vfio-pci, and has its PF set MAC address and VLAN."""
+    port, number = kernel.nic_port(nic.address) or (None, 0)
+    if port is None:
+        return
+    if nic.managed:
+        _bind(kernel, nic.address, VfioPci.name)
+    kernel.given[nic.address] = sriov_nics.give(port, number, nic.mac, nic.vlan)
+
+
+def _take_back(kernel: Kernel, address: str) -> None:
+    port, number = kernel.nic_port(address) or (None, 0)
+    before = kernel.given.pop(address)
+    if port is not None:
+        sriov_nics.take_back(port, number, before)
+        _bind(kernel, address, "")
+
+
+def _bind(kernel: Kernel, address: str, driver: str) -> None:
+    kernel.modprobe(VfioPci.name)
+    function = kernel.pci.functions[address]
+    kernel.pci.unbind(function)
+    function.override = driver
+    kernel.pci.probe(function)
 
 
 # What libvirt says at a start.
@@ -231,6 +266,21 @@ class _Start:
                     )
             if lock := locks.refused(disk):
                 raise InUse(self._doing, why=f"internal error: qemu: {lock}")
+
+    def check_nic(self, nic: NicFunctionNeed) -> None:
+        """libvirt's words on a NIC that is a VF."""
+        found = self._kernel.nic_port(nic.address)
+        if found is None:
+            raise self._refused(f"Device {nic.address} not found: could not access its config")
+        port, number = found
+        self._check_free(nic.address, f"PCI device {nic.address}")
+        if port.function.group is None:
+            raise self._refused("unsupported configuration: host doesn't support passthrough")
+        if not port.nic.up:
+            raise self._refused(
+                f"internal error: Unable to configure VF {number} of PF '{port.nic.name}' because "
+                "the PF is not online. Please change host network config to put the PF online."
+            )
 
     def check_device(self, device: str) -> None:
         try:

@@ -9,7 +9,7 @@ from lxml import etree
 
 from vgpumgr import domainxml
 from vgpumgr.domainxml.disk_source import source_path
-from vgpumgr.domainxml.domain_facts import memory_bytes
+from vgpumgr.domainxml.domain_facts import memory_bytes, pci_address
 from vgpumgr.domainxml.domain_numa import numbers_of
 from vgpumgr.domainxml.foreign_domains import X86_HUGEPAGE_KIB
 from vgpumgr.domainxml.plan_xml import optional_devices
@@ -44,6 +44,16 @@ class MemoryPiece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NicFunctionNeed:
+    """A NIC that is a VF, and what libvirt has its PF set; ``managed``: libvirt binds it itself."""
+
+    address: str
+    mac: str
+    vlan: int
+    managed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
     """``facts`` as domainxml reads them, and the rest that a start depends on.
 
@@ -62,6 +72,7 @@ class Needs:
     networks: tuple[str, ...]
     bridges: tuple[str, ...]
     filters: tuple[str, ...] = ()
+    nics: tuple[NicFunctionNeed, ...] = ()
     features: frozenset[MachineFeature] = frozenset()
     managed: frozenset[str] = frozenset()
     kinds: tuple[str, ...] = ()
@@ -85,6 +96,7 @@ def read_needs(xml: str) -> Needs:
         networks=tuple(name for each in sources if (name := each.get("network"))),
         bridges=tuple(name for each in sources if (name := each.get("bridge"))),
         filters=tuple(each.get("filter", "") for each in domain.iterfind(_FILTERS)),
+        nics=tuple(map(_nic, domain.iterfind("devices/interface[@type='hostdev']"))),
         features=frozenset(_features(domain)),
         managed=frozenset(_managed(domain)),
         kinds=tuple(each.get("type", "") for each in domain.iterfind("devices/hostdev")),
@@ -143,6 +155,16 @@ def _managed(domain: etree._Element) -> Iterator[str]:
     for source in domain.iterfind("devices/hostdev[@type='pci'][@managed='yes']/source/address"):
         parts = [int(source.get(name, "0"), 16) for name in ("domain", "bus", "slot", "function")]
         yield str(PciAddress(*parts))
+
+
+def _nic(nic: etree._Element) -> NicFunctionNeed:
+    address, mac, tag = nic.find("source/address"), nic.find("mac"), nic.find("vlan/tag")
+    return NicFunctionNeed(
+        address="" if address is None else pci_address(address),
+        mac="" if mac is None else mac.get("address", ""),
+        vlan=0 if tag is None else int(tag.get("id", "0")),
+        managed=nic.get("managed") == "yes",
+    )
 
 
 def _memory(domain: etree._Element) -> Iterator[MemoryPiece]:

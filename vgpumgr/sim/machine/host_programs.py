@@ -12,6 +12,7 @@ from vgpumgr.sim.drivers.nvidia_driver import SRIOV_MANAGE
 from vgpumgr.sim.linux.file_tree import refusal
 from vgpumgr.sim.linux.machine_setup import RESTORE, UNITS, USER
 from vgpumgr.sim.linux.sriov_capability import Sriov
+from vgpumgr.sim.machine import sriov_nics
 from vgpumgr.sim.machine.kernel import Kernel
 from vgpumgr.sim.nvidia.gpu_health import RESET, UNBIND
 from vgpumgr.sim.nvidia.nvidia_gpu import NvidiaGpu
@@ -269,12 +270,18 @@ def _fmpm(kernel: Kernel, args: Sequence[str]) -> tuple[int, str]:
     return kernel.fabric.run(args)
 
 
+def _ip(kernel: Kernel, args: Sequence[str]) -> tuple[int, str]:
+    on = [len(kernel.sriov[each.function.address].vfs) for each in kernel.nics]
+    return sriov_nics.ip_link(kernel.nics, on, args)
+
+
 _PROGRAMS: dict[str, Program] = {
     "modprobe": _modprobe,
     "qemu-system-x86_64": _qemu,
     PATH: _sriov_manage,
     "nvidia-smi": _nvidia_smi,
     "fmpm": _fmpm,
+    "ip": _ip,
     "sudo": sudo,
     "systemctl": systemctl,
 }

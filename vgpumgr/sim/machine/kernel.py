@@ -39,6 +39,7 @@ from vgpumgr.sim.linux.numa_memory import Memory
 from vgpumgr.sim.linux.pci_bus import Driver, IommuGroups, PciBus
 from vgpumgr.sim.linux.pci_function import Function
 from vgpumgr.sim.linux.sriov_capability import Sriov
+from vgpumgr.sim.machine import sriov_nics
 from vgpumgr.sim.machine.pcie_links import show_link
 from vgpumgr.sim.nvidia.gpu_activity import GpuActivity
 from vgpumgr.sim.nvidia.gpu_health import Failures
@@ -145,7 +146,7 @@ def pci_functions(gpu: Gpu, groups: IommuGroups, *, iommu: bool) -> list[Functio
     ]
 
 
-def other_drivers(gpus: tuple[Gpu, ...], sriov: dict[str, Sriov]) -> list[Driver]:
+def other_drivers(gpus: tuple[Gpu, ...], sriov: dict[str, Sriov], *, nics: bool) -> list[Driver]:
     """All but NVIDIA's and vfio-pci, as far as the hardware has them loaded."""
     counts = {gpu.address: gpu.vfs or 1 for gpu in gpus if gpu.board.driver == "gim"}
     drivers: list[Driver] = [HdAudio(), Xhci(), NvidiaUcsi()]
@@ -155,7 +156,7 @@ def other_drivers(gpus: tuple[Gpu, ...], sriov: dict[str, Sriov]) -> list[Driver
         devices = frozenset(gpu.board.device for gpu in gpus if gpu.board.driver == kind.name)
         if devices:
             drivers.append(kind(sriov, devices))
-    if any(gpu.board.driver == Igb.name for gpu in gpus):
+    if nics or any(gpu.board.driver == Igb.name for gpu in gpus):
         drivers += [Igb(sriov), Igbvf()]
     return drivers
 
@@ -197,9 +198,10 @@ class Kernel:
 
     ``held`` maps a device (mdev UUID or PCI address) to the running domain that has it,
     ``stopped_at`` to the time when the last one let go. ``spoiled`` are mdevs that a move which
-    failed has left in a state of which no other move begins. ``nvidia``, ``unlisted`` and ``sriov``
-    are by PF address. Texts of ``durable`` under ``file:`` are ordinary files that outlive the
-    kernel.
+    failed has left in a state of which no other move begins. ``given`` are VFs of NICs that
+    libvirt has given to guests, with the settings that they had. ``nvidia``, ``unlisted``
+    and ``sriov`` are by PF address. Texts of ``durable`` under ``file:`` are ordinary files that
+    outlive the kernel.
     """
 
     def __init__(self, host: SimHost, durable: MutableMapping[str, str]) -> None:
@@ -216,6 +218,8 @@ class Kernel:
         self.mdevs = MdevCore(self.tree, self.groups)
         self.pci = PciBus(self.tree, self.groups)
         self.gpus = hardware(host).gpus
+        self.nics = tuple(sriov_nics.ports(host, self.gpus, self.groups))
+        self.given: dict[str, sriov_nics.VfSettings] = {}
         self.nvidia = nvidia_gpus(host, self.gpus, durable)
         self.unlisted = unlisted_gpus(host, self.gpus, durable)
         self.activities = {
@@ -342,15 +346,20 @@ class Kernel:
     def _plug(self) -> None:
         for gpu in self.gpus:
             self._plug_gpu(gpu)
+        for port in self.nics:
+            self._plug_nic(port)
         if self.nvidia:
             self.pci.add_driver(self._nvidia_driver())
             self.tree.text(SRIOV_MANAGE, "")
-        for driver in other_drivers(self.gpus, self.sriov):
+        for driver in other_drivers(self.gpus, self.sriov, nics=bool(self.nics)):
             self.pci.add_driver(driver)
         if self.unlisted:
             self.pci.add_driver(LabVf(self.tree, self.groups, self.unlisted, self))
         for function in list(self.pci.functions.values()):
             self.pci.probe(function)
+        for port in self.nics:
+            if port.function.driver is not None and port.nic.vfs:
+                self.sriov[port.function.address].enable(port.nic.vfs)
         for sample in hardware(self.host).samples:
             self.mdevs.register(Sample(sample, self.in_use))
 
@@ -363,6 +372,22 @@ class Kernel:
             sriov = Sriov(pf, gpu.board, self.tree, self.groups, self.pci, self.in_use)
             sriov.show()
             self.sriov[gpu.address] = sriov
+
+    def _plug_nic(self, port: sriov_nics.NicPort) -> None:
+        pf = port.function
+        self.pci.add(pf)
+        sriov = Sriov(pf, sriov_nics.BOARD, self.tree, self.groups, self.pci, self.in_use)
+        sriov.show()
+        self.sriov[pf.address] = sriov
+        sriov_nics.show(self.tree, port)
+
+    def nic_port(self, vf: str) -> tuple[sriov_nics.NicPort, int] | None:
+        """The NIC that a VF is of, and its number; None for anything else."""
+        for port in self.nics:
+            for number, each in enumerate(self.sriov[port.function.address].vfs):
+                if each.address == vf:
+                    return port, number
+        return None
 
     def _nvidia_driver(self) -> Nvidia:
         return Nvidia(

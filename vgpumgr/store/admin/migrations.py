@@ -19,6 +19,7 @@ from vgpumgr.store.admin.table_steps import (
     backup_tables,
     flavour_table,
     guest_column,
+    nic_functions_column,
     power_tables,
     secret_table,
 )
@@ -335,6 +336,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         26: power_tables,
         27: _notifications,
         28: guest_column,
+        29: nic_functions_column,
     }
 )
 

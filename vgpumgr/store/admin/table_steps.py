@@ -53,3 +53,8 @@ def power_tables(connection: Connection) -> None:
 def guest_column(connection: Connection) -> None:
     """What is known of each VM's guest."""
     connection.exec_driver_sql("ALTER TABLE vm ADD COLUMN guest TEXT")
+
+
+def nic_functions_column(connection: Connection) -> None:
+    """The VFs of its host's NICs that each VM has."""
+    connection.exec_driver_sql("ALTER TABLE vm ADD COLUMN nic_functions TEXT DEFAULT '[]' NOT NULL")

@@ -165,8 +165,16 @@ def host_supply(facts: HostFacts, fleet: str) -> str:
         sorted(facts.bridges),
         sorted(facts.filters),
         sorted(facts.features),
+        *([sorted(_nic_vfs(facts))] if facts.nics else []),
         sorted(unknown.part for unknown in facts.unknown),
     )
+
+
+def _nic_vfs(facts: HostFacts) -> Iterator[str]:
+    """What VMs may have of NICs: drivers of VFs come and go with VMs of ours."""
+    for nic in facts.nics:
+        yield f"{nic.name} {nic.device} {nic.up}"
+        yield from (f"{vf.address} {vf.busy}" for vf in nic.vfs)
 
 
 def _foreign_vgpus(facts: HostFacts, ours: Collection[str]) -> Iterator[str]:

@@ -207,6 +207,7 @@ def arrive(connection: Connection, stamp: Stamp, vm_id: str, task: str, *, arriv
         "host": going.host,
         "numa_node": going.numa_node,
         "cpus": dump(going.cpus),
+        "nic_functions": dump(going.nic_functions),
     }
     if going.spec is not None:
         there |= {"spec": dump(going.spec), "tenant": going.spec.tenant}

@@ -46,6 +46,7 @@ _EVERY_VM = select(
     vm.c.definition,
     vm.c.snapshots,
     vm.c.guest,
+    vm.c.nic_functions,
 )
 _VM = _EVERY_VM.where(vm.c.deleted_at.is_(None))
 OPEN_VMS = _VM.order_by(vm.c.name)
@@ -127,6 +128,7 @@ def _vm_record(
     definition: str,
     snapshots: str | None,
     guest: str | None,
+    nic_functions: str,
 ) -> VmRecord:
     return VmRecord(
         id=id_,
@@ -143,6 +145,7 @@ def _vm_record(
         definition=definition,
         snapshots=_tree(snapshots),
         guest=None if guest is None else load(GuestRecord, guest),
+        nic_functions=tuple(load_list(nic_functions)),
     )
 
 
@@ -198,6 +201,7 @@ def vm_row(record: VmRecord) -> dict[str, object]:
         "moving_to": dump(record.moving_to) if record.moving_to is not None else None,
         "definition": record.definition,
         "snapshots": snapshots_text(record.snapshots),
+        "nic_functions": dump(record.nic_functions),
         "tenant": record.spec.tenant,
     }
 

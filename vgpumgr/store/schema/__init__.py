@@ -44,7 +44,7 @@ from vgpumgr.store.schema.vm_tables import (
     vm_backup,
 )
 
-SCHEMA_VERSION = 29
+SCHEMA_VERSION = 30
 
 __all__ = [
     "MEMORY",

@@ -41,6 +41,7 @@ vm = Table(
     of_tenant(),
     optional("snapshots"),
     optional("guest"),
+    text("nic_functions", server_default="[]"),
 )
 index_of_open(
     "vm_name_once",

@@ -14,7 +14,7 @@ from tests.guests.__main__ import boot
 from tests.guests.guest_cells import CELLS, SECRETS
 from tests.guests.guest_world import RELEASES, guest_world, missing
 
-# Four minutes on two idle cores, the disk's making among them: too long for every change.
+# Four minutes of processor time, the disk's making among them: too long for every change.
 pytestmark = [
     pytest.mark.release,
     pytest.mark.root,

@@ -43,7 +43,7 @@ NETWORK = f"""\
 </network>
 """
 # Emulation on a busy machine: minutes for a boot are nothing to wonder at.
-PATIENCE_S = 1500.0
+PATIENCE_S = 7500.0
 
 
 def missing() -> str:
@@ -188,7 +188,7 @@ class GuestWorld:
                 "user": "ada",
                 "password": "ada-desktop",
                 "profiles": [{"name": "package-repository", "parameters": local}, *profiles],
-                "ready_within": "25m",
+                "ready_within": "120m",
             },
             **more,
         }

@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.release,
     pytest.mark.root,
     pytest.mark.libvirtd,
-    pytest.mark.timeout(3600),
+    pytest.mark.timeout(9000),
 ]
 
 

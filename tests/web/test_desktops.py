@@ -23,7 +23,8 @@ from tests.web.visitor import Visitor
 def cli() -> Iterator[Cli]:
     with new_cli() as made:
         made.sim_up(host("h1", ("T4", 2), **IMAGE))
-        cad = pool(tenant="blue", console=True, min=1, max=2, entitlement={"groups": ["cad"]})
+        entitled = {"groups": ["cad"]}
+        cad = pool(tenant="blue", console=True, agent=True, min=1, max=2, entitlement=entitled)
         made.ok("apply", "-f", made.documents(vm("red-vm", "T4-4Q", tenant="red")))
         made.ok("apply", "-f", made.documents(cad))
         made.ok("role", "grant", "group:cad", "tenant-user", "--tenant", "blue")

@@ -108,6 +108,7 @@ VM_REMOTE_DESKTOP = Endpoint(
     work=vm_remote_desktop,
     runs=Runs.WORKER,
     scoped=True,
+    personal=True,
 )
 POOL_REMOTE_DESKTOP = Endpoint(
     name="pool.remote-desktop",
@@ -121,6 +122,7 @@ POOL_REMOTE_DESKTOP = Endpoint(
     work=pool_remote_desktop,
     runs=Runs.WORKER,
     scoped=True,
+    personal=True,
 )
 
 ENDPOINTS: Sequence[Endpoint[Any, Any]] = (VM_REMOTE_DESKTOP, POOL_REMOTE_DESKTOP)

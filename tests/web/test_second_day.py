@@ -98,14 +98,14 @@ def image(walk: Walk, folder: Path) -> None:
 
 
 def mistake(walk: Walk) -> None:
-    """The wrong host is cordoned: its page ends that."""
+    """The wrong host is cordoned: its page lifts that."""
     with walk.task("cordon the host of a GPU"):
         walk.menu("GPUs")
         walk.first(walk.page.get_by_role("row").nth(1))
         walk.button("Cordon its host")
         walk.button("Cordon")
         walk.sees("done")
-    with walk.task("end a cordon"):
+    with walk.task("lift a cordon"):
         walk.link("Go on")
         walk.button("Uncordon")
         walk.button("Uncordon")

@@ -9,6 +9,7 @@ from tests.checker import (
     foreign,
     images,
     leaks,
+    nics,
     operations,
     pools,
     queue,
@@ -18,7 +19,10 @@ from tests.checker import (
 from tests.checker.seen import Dump, Seen
 from tests.checker.violation import Violation
 
-RULES = (slices, claims, leaks, images, backups, operations, vms, queue, pools, foreign, audited)
+RULES = (
+    *(slices, claims, leaks, nics, images, backups),
+    *(operations, vms, queue, pools, foreign, audited),
+)
 
 
 def check(dump: Dump, baseline: Dump | None = None) -> list[Violation]:
@@ -30,4 +34,4 @@ def check(dump: Dump, baseline: Dump | None = None) -> list[Violation]:
 def check_any_time(dump: Dump) -> list[Violation]:
     """The violations that there may be at no moment: an owner too many, a VM that runs twice."""
     seen = Seen(dump)
-    return [*slices.violations(seen, None), *vms.dual_running(seen)]
+    return [*slices.violations(seen, None), *nics.held_twice(seen), *vms.dual_running(seen)]

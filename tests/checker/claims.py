@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tests.checker import nics
 from tests.checker.seen import HostSeen, Row, Seen
 from tests.checker.violation import Violation
 
@@ -33,7 +34,7 @@ def _claimed(seen: Seen, host: HostSeen) -> Iterator[tuple[str, Mapping[str, Any
     """Our claims for VMs, by allocation."""
     for claim in host.claims:
         kind = claim["wanted"].get("kind")
-        if claim["fleet"] == seen.store.fleet and kind not in {_LAYOUT, _FABRIC}:
+        if claim["fleet"] == seen.store.fleet and kind not in {_LAYOUT, _FABRIC, nics.KIND}:
             yield claim["allocation"], claim
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from tests.checker import nics
 from tests.checker.seen import HostSeen, Row, Seen
 from tests.checker.violation import Violation
 
@@ -44,7 +45,7 @@ def _store(seen: Seen) -> Iterator[Violation]:
 def _claims(seen: Seen, host: HostSeen) -> Iterator[Violation]:
     held, gpus = seen.store.on(host.name), {each["id"] for each in seen.store.rows["gpu"]}
     for claim in host.claims:
-        if claim["fleet"] != seen.store.fleet:
+        if claim["fleet"] != seen.store.fleet or claim["wanted"].get("kind") == nics.KIND:
             continue
         owners = gpus if claim["wanted"].get("kind") == "layout" else held
         if claim["allocation"] not in owners:

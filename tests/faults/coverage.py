@@ -15,6 +15,7 @@ from tests.faults.points import AFTER, BEFORE, EFFECT, Point
 from vgpumgr.engine.operations.operation_records import VERBS, OnRefusal
 from vgpumgr.engine.steps import step
 from vgpumgr.engine.steps.layout_steps import ChangePart
+from vgpumgr.engine.steps.nic_steps import CheckNicFunctions
 from vgpumgr.engine.steps.repair_steps import ConfirmGone
 from vgpumgr.engine.steps.wave_steps import AwaitWave
 from vgpumgr.layout import partition_changes
@@ -22,8 +23,8 @@ from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.operation import StepState, TaskState
 
 RECORD = Path(__file__).with_name("covered.json")
-# It looks, and that is all it does.
-CHANGES_NOTHING = frozenset({ConfirmGone.__name__})
+# They look, and that is all they do.
+CHANGES_NOTHING = frozenset({ConfirmGone.__name__, CheckNicFunctions.__name__})
 # It is never acted: what it says is done by tasks of their own.
 _NEVER_ACTED = frozenset({AwaitWave.__name__})
 _CHANGE = ChangePart.__name__

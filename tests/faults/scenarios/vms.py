@@ -10,7 +10,9 @@ from tests.faults.scenario import Command, Place, Prepare, Scenario
 from tests.faults.scenarios.ways import COPY, FRESH, OVERLAY, SEED, WAYS, Way
 from tests.simworld import host, vm
 from vgpumgr.model.domain import NicTuning
+from vgpumgr.model.nic import SriovNic
 from vgpumgr.model.port_rules import PortFilter, PortRule
+from vgpumgr.model.sim_fleet import SimHost, SimNic
 from vgpumgr.model.vm_devices import NicSpec
 
 DISKS = {"disks": (FRESH,), "autostart": True}
@@ -114,36 +116,37 @@ def _copied() -> Scenario:
 
 _RULES = PortFilter(True, (PortRule.parse("tcp/22"),))
 _NIC = NicSpec(network="default", tuning=NicTuning(filter=_RULES.name))
-_FILTERED = WAYS["no gpu"].desk(nics=(_NIC,))
+_VF = NicSpec(sriov=SriovNic(physical="ens1f0", vlan=20, spoof_check=False))
+_PLAIN, _WITH_VFS = host(), host("T4", nics=(SimNic(name="ens1f0", vfs=2),))
 
 
-def _filters() -> Iterator[Scenario]:
-    """Network filters of a VM's own: made with it, and forgotten with it."""
+def _with_nic(part: str, its_host: SimHost, nic: NicSpec) -> Iterator[Scenario]:
+    """What a NIC of a VM takes is made and claimed with it, and goes with it."""
+    way = WAYS["no gpu"]
+    desk = way.desk(nics=(nic,))
 
     def scenario(operation: str, command: Command, *prepare: Prepare) -> Scenario:
-        way = WAYS["no gpu"]
         return Scenario(
             operation=operation,
-            part="own filter",
-            hosts=way.hosts("h1"),
+            part=part,
+            hosts=(its_host,),
             command=command,
             prepare=(lambda place: way.enrol(place, "h1"), *prepare),
         )
 
-    yield scenario("create", commands.apply(_FILTERED))
-
     def made(place: Place) -> None:
-        place.apply(_FILTERED)
+        place.apply(desk)
 
+    yield scenario("create", commands.apply(desk))
     yield scenario("delete", commands.delete("desk"), made)
-    open_ = commands.apply(replace(_FILTERED, nics=()), restart=True)
-    yield scenario("change", open_, made)
+    yield scenario("change", commands.apply(replace(desk, nics=()), restart=True), made)
 
 
 SCENARIOS = (
     *(scenario for part, way in WAYS.items() for scenario in _of(part, way)),
     replace(_copied(), part="copied disk"),
-    *_filters(),
+    *_with_nic("own filter", _PLAIN, _NIC),
+    *_with_nic("sriov nic", _WITH_VFS, _VF),
     _bulk(),
     _elsewhere(),
     _too_large(),

@@ -55,10 +55,12 @@ def pg() -> Iterator[pgserver.PgServer]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what ``make test`` leaves to ``make test-thorough``."""
+    """Mark what ``make test`` leaves to ``make test-thorough``, and what both leave to a release."""
     wide = [Path(__file__).parent / folder for folder in BREADTH]
     for item in items:
         in_breadth = any(map(item.path.is_relative_to, wide))
+        if item.get_closest_marker("release") is not None:
+            item.add_marker("thorough")
         if in_breadth and item.get_closest_marker("mainline") is None:
             item.add_marker("thorough")
 

@@ -55,7 +55,7 @@ def pg() -> Iterator[pgserver.PgServer]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what ``make test`` leaves to ``make test-thorough``, and what both leave to a release."""
+    """Mark what ``make test`` leaves to ``make test-thorough``, or both to a release."""
     wide = [Path(__file__).parent / folder for folder in BREADTH]
     for item in items:
         in_breadth = any(map(item.path.is_relative_to, wide))

@@ -170,6 +170,7 @@ _SIM_NIC = {
     "near_gpu": Key(
         "The number of the GPU, from 0 on, whose root port it is below; -1: its own.",
         "hosts: [{name: t4, gpus: [{board: T4}], nics: [{name: ens1f0, near_gpu: 0}]}]",
+        "GPU",
     ),
 }
 

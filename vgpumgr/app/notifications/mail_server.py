@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from vgpumgr.app.config import Config
 from vgpumgr.app.setting_values import MailSecurity
+from vgpumgr.model.actor import carried
 from vgpumgr.model.errors import UsageError, VgpumgrError
 from vgpumgr.model.notification import is_mail_address
 from vgpumgr.model.role_binding import EVERY_TENANT
@@ -41,7 +42,8 @@ class _Deadline:
         self._ended = threading.Event()
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._wait, name="mail-deadline", daemon=True).start()
+        wait = carried(self._wait)
+        threading.Thread(target=wait, name="mail-deadline", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:

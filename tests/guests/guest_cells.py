@@ -59,7 +59,7 @@ _CELLS = (
     Cell(
         name="missing-package",
         profiles=(_with("docker", package="docker-ce"),),
-        why="docker-ce ended with 100",
+        why="docker-ce",
     ),
 )
 CELLS = {cell.name: cell for cell in _CELLS}

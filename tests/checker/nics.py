@@ -13,6 +13,7 @@ KIND = "nic"
 
 def violations(seen: Seen, _: Seen | None) -> Iterator[Violation]:
     """Claims against VMs, and VMs against claims."""
+    yield from held_twice(seen)
     held = dict(_held(seen))
     claimed = {}
     for host in seen.hosts.values():

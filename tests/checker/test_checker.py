@@ -74,6 +74,21 @@ def other_owner(found: Dump) -> None:
     probe(found)["claims"][0]["vm"] = "somebody"
 
 
+def leaked_nic(found: Dump) -> None:
+    claim = copy.deepcopy(probe(found)["claims"][0])
+    claim["wanted"] = {"kind": "nic", "address": "0000:11:10.0"}
+    probe(found)["claims"].append({**claim, "unit": "pci-0000:11:10.0"})
+
+
+def unclaimed_nic(found: Dump) -> None:
+    row(found, "vm", name="desk")["nic_functions"] = '["0000:11:10.0"]'
+
+
+def nic_given_twice(found: Dump) -> None:
+    for name in ("desk", "mig"):
+        row(found, "vm", name=name).update(host="h1", nic_functions='["0000:11:10.0"]')
+
+
 def old_claim(found: Dump) -> None:
     probe(found)["claims"][0]["generation"] += 1
 
@@ -176,11 +191,14 @@ BROKEN: dict[str, tuple[Callable[[Dump], None], str]] = {
     f"{rule} {each.__name__}": (each, rule)
     for each, rule in (
         (twice_taken, "I1"),
+        (nic_given_twice, "I1"),
         (other_owner, "I2"),
         (old_claim, "I2"),
+        (unclaimed_nic, "I2"),
         (no_claim, "I2"),
         (no_mdev, "I2"),
         (leaked_mdev, "I3"),
+        (leaked_nic, "I3"),
         (leaked_vgpu, "I3"),
         (leaked_instance, "I3"),
         (leaked_volume, "I3"),

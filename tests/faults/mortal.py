@@ -79,6 +79,7 @@ READS = frozenset(
         "webhooks",
         "audit_after",
         "trail_since",
+        "supply_version",
         "trail_origin",
         "newest_note",
         "sealed_records",

@@ -9,7 +9,8 @@ from pathlib import Path
 from playwright.sync_api import Locator, expect
 
 from tests.apiserver import ApiServer
-from tests.e2e.support import Cli, until, vm
+from tests.e2e.support import Cli, sim_host, until, vm
+from tests.unit.engine.foreign import domain, pci_hostdev
 from tests.unit.images.files import qcow2
 from tests.web.visitor import Visitor
 
@@ -23,6 +24,19 @@ def test_a_reader_sees_a_change_as_it_is_committed(visitor: Visitor, cli: Cli) -
     cli.ok("vm", "delete", "live-a", "-y", "--force")
     expect(visitor.page.locator("#totals")).to_have_text(before)
     assert visitor.go("/ask/vm.stop?names=desk-b") == 403
+
+
+def test_a_reader_sees_what_another_hand_did_on_a_host(visitor: Visitor, cli: Cli) -> None:
+    visitor.go("/map")
+    before = visitor.page.locator("#totals").inner_text()
+    [gpu] = cli.items("gpu", "list", "--host", "h3")
+    with sim_host(cli, "h3") as hand:
+        hand.domains.define(domain("by-hand", pci_hostdev(gpu["device"])))
+        cli.ok("host", "probe", "h3")
+        expect(visitor.page.locator("#totals")).not_to_have_text(before)
+        hand.domains.undefine("by-hand")
+    cli.ok("host", "probe", "h3")
+    expect(visitor.page.locator("#totals")).to_have_text(before)
 
 
 def test_a_page_that_has_lost_a_change_is_read_again(visitor: Visitor, cli: Cli) -> None:

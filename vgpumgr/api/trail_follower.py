@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable
+import time
+from collections.abc import AsyncGenerator, Callable, Hashable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 BEAT_S = 0.05
 """How often the end of the trail is looked at."""
+LOOK_S = 1.0
+"""How often it is looked whether hosts show something else, of which the trail has no record."""
 RETRY_S = 1.0
 PAGE = 500
 AGAIN = (0, b"")
@@ -33,6 +36,27 @@ def _ignored() -> None:
     """No listener."""
 
 
+class SupplyChange:
+    """Whether hosts or GPUs show something else than at the last look."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._looked_at = time.monotonic()
+        self._committed: Hashable = None
+        self._supply = ledger.supply_version()
+
+    def is_new(self) -> bool:
+        """Is it, where it is time to look? LedgerError where the ledger is away."""
+        if time.monotonic() - self._looked_at < LOOK_S:
+            return False
+        self._looked_at = time.monotonic()
+        if (committed := self._ledger.version()) == self._committed:
+            return False
+        self._committed = committed
+        before, self._supply = self._supply, self._ledger.supply_version()
+        return self._supply != before
+
+
 class TrailFollower:
     """Follows one ledger's trail from when it was started."""
 
@@ -44,6 +68,7 @@ class TrailFollower:
         self._grown = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end = 0
+        self._version = 0
         self._closed = threading.Event()
         self._streams_ended = False
 
@@ -51,6 +76,7 @@ class TrailFollower:
         """Begin; called in the event loop that listeners live in."""
         self._loop = asyncio.get_running_loop()
         self._end = self._ledger.trail_since(None).end
+        self._raise_version()
         threading.Thread(target=self._follow, name="trail", daemon=True).start()
 
     def require_reached(self, after: int | None) -> None:
@@ -73,6 +99,13 @@ class TrailFollower:
         return self._end
 
     @property
+    def version(self) -> int:
+        """Another number after every change: of the trail, and of what hosts show. No two
+        processes have the same one for two states.
+        """
+        return self._version
+
+    @property
     def streams_ended(self) -> bool:
         """Are there to be no streams any more?"""
         return self._streams_ended
@@ -87,7 +120,7 @@ class TrailFollower:
         self._wake()
 
     async def wait(self, timeout_s: float) -> None:
-        """Wait until the trail has grown, at most so long."""
+        """Wait until the version is another one, at most so long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._grown.wait()
@@ -147,12 +180,14 @@ class TrailFollower:
         return found
 
     def _follow(self) -> None:
-        after = self._end
+        after, supply = self._end, SupplyChange(self._ledger)
         while not self._closed.wait(BEAT_S):
             try:
                 found = self._read(after)
                 end = found[-1][0] if found else after
                 own = self._read_for_tenants(after, end) if found else {}
+                if supply.is_new():
+                    self._call(self._look)
             except ClaimLost:
                 self._call(self._replaced)
                 return
@@ -168,8 +203,17 @@ class TrailFollower:
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(work)
 
+    def _look(self) -> None:
+        """Something is to be looked at, of which there is no record."""
+        self._raise_version()
+        self._wake()
+
+    def _raise_version(self) -> None:
+        self._version = max(self._version + 1, time.time_ns() // 1_000_000)
+
     def _publish(self, found: dict[Scope, list[Record]], end: int) -> None:
         self._end = end
+        self._raise_version()
         for queue, scope in list(self._listeners.items()):
             for record in found.get(scope, [AGAIN]):
                 if queue.full():

@@ -401,6 +401,9 @@ class Ledger(
     def version(self) -> Hashable:
         """Equal as long as nothing is committed, by any process."""
 
+    def supply_version(self) -> Hashable:
+        """Equal as long as no host and no GPU offers anything else than it did."""
+
     def audit_after(self, seq: int, limit: int) -> tuple[AuditRecord, ...]:
         """At most ``limit`` records of the trail after ``seq``, in order."""
 

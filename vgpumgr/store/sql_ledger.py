@@ -308,6 +308,7 @@ class SqlLedger(LeaseHolder):
     audit = reads(audit_trail.list_audit)
     audit_after = reads(audit_trail.audit_after)
     trail_since = reads(audit_trail.trail_since)
+    supply_version = reads(hosts_sql.supply_version)
     record_access = changes(access_events_sql.record_access, requested=False)
     record_upload = changes(access_events_sql.record_upload)
 

@@ -134,7 +134,7 @@ class FleetMapPage:
 
     async def _picture(self, call: PageCall) -> NumberedPicture:
         return await self._pictures.at(
-            _scope(call), self._service.changes.end, lambda: call.read_here("map.show", {})
+            _scope(call), self._service.changes.version, lambda: call.read_here("map.show", {})
         )
 
     async def _text(

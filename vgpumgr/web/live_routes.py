@@ -56,7 +56,7 @@ async def ends(service: Service, request: Request, told: int) -> AsyncIterator[i
             except VgpumgrError:
                 return
             yield 0
-        end = service.changes.end
+        end = service.changes.version
         if end != told:
             told = end
             yield end

@@ -112,7 +112,7 @@ class PageRoutes:
             "call": call,
             "here": call.request.url.path + (f"?{query}" if query else ""),
             "live": False,
-            "seen": self.service.changes.end,
+            "seen": self.service.changes.version,
         }
 
 

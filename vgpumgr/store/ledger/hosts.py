@@ -238,6 +238,18 @@ def list_addresses(connection: Connection) -> Mapping[str, str]:
     return {row.name: row.address for row in connection.execute(query)}
 
 
+_GENERATIONS = select(
+    select(func.sum(host.c.generation)).scalar_subquery(),
+    select(func.sum(gpu.c.generation)).scalar_subquery(),
+)
+
+
+def supply_version(connection: Connection) -> tuple[int | None, int | None]:
+    """Equal as long as no host and no GPU offers anything else: generations only grow."""
+    hosts, gpus = connection.execute(_GENERATIONS).one()
+    return hosts, gpus
+
+
 def get_host(connection: Connection, name: str) -> HostRecord:
     """One host; NotFound suggests near names."""
     row = connection.execute(_NAMED, {"in_host": name}).one_or_none()

@@ -113,7 +113,11 @@ def _add_events(api: FastAPI, service: Service) -> None:
             who = service.known(request)
             return who.grants.require(Permission.AUDIT_READ)
 
-        held = await to_thread.run_sync(scope)
+        def begun() -> Scope:
+            service.admitted(request, Permission.AUDIT_READ, changes=False)
+            return scope()
+
+        held = await to_thread.run_sync(begun)
         await to_thread.run_sync(service.changes.require_reached, last_event_id)
         stream = service.changes.stream(last_event_id, held)
         return StreamingResponse(_while_held(stream, held, scope), media_type="text/event-stream")

@@ -51,3 +51,13 @@ def test_a_test_of_a_webhook_is_the_callers(asks: BlueAsks) -> None:
         assert asks.inside.ask("POST", "/v1/webhooks", secret, hook).status == 200
         said = asks.inside.ask("POST", "/v1/webhooks/mine:test", secret, {})
     assert said.status == 200 and "by ada" in str(sent), said.text
+
+
+def test_a_refused_stream_of_events_is_in_the_trail(asks: BlueAsks) -> None:
+    secret = asks.inside.token(EVE, Role.TENANT_USER, BLUE)
+    ledger = asks.inside.ledger
+    end = ledger.trail_since(None).end
+    assert asks.inside.ask("GET", "/v1/events", secret).status == 403
+    assert [(each.event, each.by) for each in ledger.audit_after(end, 10)] == [
+        ("access.refused", EVE)
+    ]

@@ -1,4 +1,4 @@
-"""Every trial of the world of hosts that say anything, a few hundred lies."""
+"""A few lies of the world of hosts that say anything: all of them is `make hostile`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.hostile.telling import Extent, run
 
 
 def test_no_lie_is_a_fault_of_ours() -> None:
-    tally = run(Extent(seed=11, minutes=0.7, most=200))
+    tally = run(Extent(seed=11, minutes=60, most=20))
     assert tally.faults == []
-    assert tally.mutations > 5
+    assert tally.mutations == 20
     assert tally.refused > 0, "the lies reached who asked"

@@ -206,12 +206,12 @@ def real_bench(real_host: DiskBench) -> Iterator[DiskBench]:
     real_host.clear()
 
 
-def cases(found: Cases[DiskBench], *, every: bool) -> list[Any]:
-    """``every`` False: the first few are run by ``make test``, the rest is thorough."""
+def cases(
+    found: Cases[DiskBench], *, first: int | None = None, rest: Any = pytest.mark.thorough
+) -> list[Any]:
+    """Those after the ``first`` few are marked as the ``rest``."""
     listed = list(found)
-    marks = [
-        () if every or number < MAIN else pytest.mark.thorough for number in range(len(listed))
-    ]
+    marks = [() if first is None or number < first else rest for number in range(len(listed))]
     return [
         pytest.param(each, id=each.__name__, marks=mark)
         for each, mark in zip(listed, marks, strict=True)
@@ -230,20 +230,20 @@ KILLED_ON = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.parametrize("case", cases(CASES, every=True))
+@pytest.mark.parametrize("case", cases(CASES))
 def test_a_simulated_host(simulated_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(simulated_bench)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("case", cases(KILLS, every=True))
+@pytest.mark.parametrize("case", cases(KILLS))
 def test_a_simulated_host_killed(simulated_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(simulated_bench)
 
 
 @pytest.mark.root
 @pytest.mark.libvirtd
-@pytest.mark.parametrize("case", cases(CASES, every=False))
+@pytest.mark.parametrize("case", cases(CASES, first=MAIN))
 def test_a_real_host(real_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(real_bench)
 
@@ -253,18 +253,18 @@ def test_a_real_host(real_bench: DiskBench, case: Case[DiskBench]) -> None:
 @pytest.mark.thorough
 @pytest.mark.timeout(900)
 @KILLED_ON
-@pytest.mark.parametrize("case", cases(KILLS, every=True))
+@pytest.mark.parametrize("case", cases(KILLS, first=1, rest=pytest.mark.release))
 def test_a_real_host_killed(real_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(real_bench)
 
 
-@pytest.mark.parametrize("case", cases(backup_cases.CASES, every=True))
+@pytest.mark.parametrize("case", cases(backup_cases.CASES))
 def test_backups_of_a_simulated_host(simulated_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(simulated_bench)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("case", cases(backup_cases.KILLS, every=True))
+@pytest.mark.parametrize("case", cases(backup_cases.KILLS))
 def test_backups_of_a_simulated_host_killed(
     simulated_bench: DiskBench, case: Case[DiskBench]
 ) -> None:
@@ -273,7 +273,7 @@ def test_backups_of_a_simulated_host_killed(
 
 @pytest.mark.root
 @pytest.mark.libvirtd
-@pytest.mark.parametrize("case", cases(backup_cases.CASES, every=False))
+@pytest.mark.parametrize("case", cases(backup_cases.CASES, first=MAIN))
 def test_backups_of_a_real_host(real_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(real_bench)
 
@@ -283,7 +283,7 @@ def test_backups_of_a_real_host(real_bench: DiskBench, case: Case[DiskBench]) ->
 @pytest.mark.thorough
 @pytest.mark.timeout(900)
 @KILLED_ON
-@pytest.mark.parametrize("case", cases(backup_cases.KILLS, every=True))
+@pytest.mark.parametrize("case", cases(backup_cases.KILLS, first=1, rest=pytest.mark.release))
 def test_backups_of_a_real_host_killed(real_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(real_bench)
 

@@ -38,7 +38,13 @@ def test_there_are_many_cases() -> None:
 
 
 @pytest.mark.parametrize(
-    "count", [300, pytest.param(0, marks=pytest.mark.thorough)], ids=["some", "all"]
+    "count",
+    [
+        300,
+        pytest.param(1500, marks=pytest.mark.thorough),
+        pytest.param(0, marks=pytest.mark.release),
+    ],
+    ids=["some", "more", "all"],
 )
 def test_every_route_is_as_the_tables_say(asker: Asker, count: int) -> None:
     every = cases()

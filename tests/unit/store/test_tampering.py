@@ -215,7 +215,7 @@ def test_every_tampering_is_found(tmp_path: Path) -> None:
     values.close_all()
 
 
-@pytest.mark.thorough
+@pytest.mark.release
 def test_each_of_ten_thousand_tamperings_is_found(tmp_path: Path) -> None:
     ledger = sealed_ledger(tmp_path / "ledger.db")
     assert missed(ledger, MOST_TAMPERINGS, seed=2) == []

@@ -149,6 +149,12 @@ class FakeDomains:
     def drop_filter(self, name: str) -> None:
         self.host.call("drop_filter", name, effect=lambda: None)
 
+    def attach_disk(self, name: str, xml: str) -> None:
+        self.host.call("attach_disk", self._named(name), effect=lambda: None)
+
+    def detach_disk(self, name: str, disk: str) -> None:
+        self.host.call("detach_disk", self._named(name), disk, effect=lambda: None)
+
     def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
         name = self._named(name)
         self.host.call("grow_disk", name, disk, capacity_bytes, effect=lambda: None)

@@ -47,6 +47,7 @@ _OF_ACCESS = frozenset(
         *("set_price_book", "remove_price_book", "set_licence", "delete_licence"),
         *("set_power_budgets", "remove_power_budget"),
         *("set_notification", "remove_notification", "set_calendar", "remove_calendar"),
+        *("put_profile_disk", "forget_profile_disk"),  # tests/unit/engine/test_profile_disks.py
         *("notified", "notification_failed", "tell_notices"),
         *("set_backup_target", "delete_backup_target"),
         *("add_webhook", "pause_webhook", "resume_webhook", "remove_webhook"),

@@ -46,6 +46,7 @@ READS = frozenset(
         "licences",
         "notifications",
         "calendars",
+        "profile_disks",
         "secrets",
         "flavours",
         "backup_targets",

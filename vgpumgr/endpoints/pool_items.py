@@ -12,6 +12,7 @@ from vgpumgr.endpoints.host_looks import look_item
 from vgpumgr.endpoints.shapes import Time
 from vgpumgr.model.codec import to_plain
 from vgpumgr.model.desktop import DesktopRecord, DesktopRequestRecord, PoolRecord
+from vgpumgr.model.profile_disk import ProfileDisk
 
 if TYPE_CHECKING:
     from vgpumgr.engine.pools.pool_apply import PoolChange
@@ -109,6 +110,15 @@ class PoolNow(TypedDict):
     unlicensed: list[str]
 
 
+class ProfileDiskItem(TypedDict):
+    """A user's own disk, and the desktop that has it; null: none has. ``volume`` is POOL/NAME."""
+
+    user: str
+    volume: str
+    size_bytes: int
+    desktop: str | None
+
+
 class WholePool(PoolItem):
     """A pool with its desktops, their moves that wait, and who waits for one; ``now`` null: they
     were not asked lately what they do. ``hour``: the share of its GPU that each desktop took on
@@ -122,6 +132,18 @@ class WholePool(PoolItem):
     items: list[DesktopItem]
     moves: list[DesktopMove]
     asks: list[WaitingUser]
+    profile_disks: list[ProfileDiskItem]
+
+
+def profile_disk_item(disk: ProfileDisk, rows: Iterable[DesktopRecord]) -> ProfileDiskItem:
+    """The JSON of a user's own disk."""
+    named = {row.vm_id: row.name for row in rows if row.vm_id}
+    return {
+        "user": disk.user,
+        "volume": f"{disk.storage_pool}/{disk.volume}",
+        "size_bytes": disk.size_bytes,
+        "desktop": named.get(disk.vm_id),
+    }
 
 
 def pool_item(
@@ -191,6 +213,7 @@ def whole_pool(reads: ScopedReads, name: str) -> WholePool:
         "expected_logins": None,
         "now": None,
         "hour": [],
+        "profile_disks": [],
         "items": [
             desktop_item(each, hosts.get(each.desktop.host))
             for each in desktops

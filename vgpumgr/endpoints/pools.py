@@ -21,6 +21,7 @@ from vgpumgr.endpoints.pool_items import (
     WholePool,
     pool_item,
     pool_now,
+    profile_disk_item,
     turn_of_pool,
     whole_pool,
 )
@@ -59,6 +60,11 @@ def show_pool(context: CallContext, asked: OnePool) -> Result[WholePool]:
     id_ = pool.id
     item["expected_logins"] = _expected(reads, pool)
     rows = [row for row in reads.desktops() if row.pool == id_]
+    item["profile_disks"] = [
+        profile_disk_item(each, rows)
+        for each in context.app.engine.ledger.profile_disks()
+        if (each.tenant, each.pool) == (pool.spec.desktop.tenant, pool.name)
+    ]
     hosts = [row.desktop.host for row in rows if row.desktop.host]
     item["now"] = pool_now(rows, part_figures(context, hosts))
     item["hour"] = vms_hour(context.app, [row.vm_id for row in rows if row.vm_id])

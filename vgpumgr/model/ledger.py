@@ -13,6 +13,7 @@ from vgpumgr.model.holiday_calendar import CalendarLedger
 from vgpumgr.model.licence import LicenceLedger
 from vgpumgr.model.notification import NotificationLedger
 from vgpumgr.model.power import PowerLedger
+from vgpumgr.model.profile_disk import ProfileDiskLedger
 from vgpumgr.model.quota import QuotaLedger
 from vgpumgr.model.sealed_trail import SealLedger
 from vgpumgr.model.secret import SecretLedger
@@ -68,6 +69,7 @@ class Ledger(
     LicenceLedger,
     NotificationLedger,
     PowerLedger,
+    ProfileDiskLedger,
     QuotaLedger,
     RequestLedger,
     SealLedger,

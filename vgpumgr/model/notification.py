@@ -59,6 +59,7 @@ NOTICES: Mapping[str, Severity] = MappingProxyType(
         "notification-failed": Severity.WARNING,
         "pool-warns": Severity.WARNING,
         "power": Severity.WARNING,
+        "profile-disk-waits": Severity.WARNING,
         "purge-failed": Severity.WARNING,
         "queue-overdue": Severity.WARNING,
         "telemetry-failed": Severity.WARNING,

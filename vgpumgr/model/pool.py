@@ -10,6 +10,7 @@ from itertools import count
 
 from vgpumgr.model.load_scale import ScalePolicy
 from vgpumgr.model.pool_schedule import Schedule
+from vgpumgr.model.profile_disk import ProfileDiskSpec
 from vgpumgr.model.vm import VmSpec
 
 _PATTERN = re.compile(r"([a-z0-9-]*)\{n(?::([1-5]))?\}([a-z0-9-]*)")
@@ -145,7 +146,8 @@ class PoolSpec:
     before a schedule asks for them, and only those that nobody had for ``shrink_after_s`` go when
     they are too many. ``scale``: there are as many as their load asks for, too. ``priority``: of
     two pools that need the last GPU, more comes first. ``learned_hours``: as many are spare as
-    users came on this weekday before, in the ``prewarm_s`` to come.
+    users came on this weekday before, in the ``prewarm_s`` to come. ``profile_disk``: each user has
+    a disk, which is attached to the desktop that the user is on.
     """
 
     name: str
@@ -166,6 +168,7 @@ class PoolSpec:
     shrink_after_s: float = 900.0
     scale: ScalePolicy | None = None
     learned_hours: bool = False
+    profile_disk: ProfileDiskSpec | None = None
 
     @property
     def calendars(self) -> frozenset[str]:

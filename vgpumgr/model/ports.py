@@ -156,6 +156,17 @@ class Domains(Protocol):
     def thaw(self, name: str) -> None:
         """Let a guest write again that was frozen by a call that was cut; no agent, no error."""
 
+    def attach_disk(self, name: str, xml: str) -> None:
+        """Have a running domain see one disk more, until it is off; its definition stays as it is.
+        One of that target that is there already is no error. HostRefused: it is off, or QEMU
+        cannot open it.
+        """
+
+    def detach_disk(self, name: str, disk: str) -> None:
+        """Ask a running domain's guest to let go of a disk (``vdz``), and take it away; none is no
+        error. A guest may take its time: look at :meth:`live_xml`. HostRefused: it is off.
+        """
+
     def pull_disk(self, name: str, disk: str, below: str) -> None:
         """Begin to have a running domain's disk (``vda``) read as before over ``below`` alone
         (empty: over nothing), whatever is between; one under way is no error. HostRefused: it is

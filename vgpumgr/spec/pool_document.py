@@ -26,6 +26,7 @@ from vgpumgr.model.pool import (
     UpdateWhen,
 )
 from vgpumgr.model.pool_schedule import DAYS, Schedule, WeekHours, overlap
+from vgpumgr.model.profile_disk import ProfileDiskSpec
 from vgpumgr.model.vm import NAME, VmSpec
 from vgpumgr.model.vm_devices import DiskMode, DiskSpec
 from vgpumgr.spec.fields import (
@@ -216,6 +217,18 @@ class UpdateModel(Strict):
         )
 
 
+class ProfileDiskModel(Strict):
+    """A disk of each user's own, attached to the desktop that the user is on."""
+
+    size: DiskSize
+    pool: ObjectName
+    keep: bool = True
+
+    def value(self) -> ProfileDiskSpec:
+        """The disk in the model's words."""
+        return ProfileDiskSpec(size_bytes=parse_bytes(self.size), pool=self.pool, keep=self.keep)
+
+
 class AutohealModel(Strict):
     """When a broken desktop is recreated, and how often."""
 
@@ -275,6 +288,7 @@ class PoolModel(MachineModel):
     scale: ScaleModel | None = None
     idle_below: Percent | None = None
     learned_hours: bool = False
+    profile_disk: ProfileDiskModel | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> PoolModel:
@@ -335,6 +349,7 @@ class PoolModel(MachineModel):
             shrink_after_s=float(seconds(self.shrink_after)),
             scale=self.scale.policy() if self.scale else None,
             learned_hours=self.learned_hours,
+            profile_disk=self.profile_disk.value() if self.profile_disk else None,
         )
 
     def _desktop(self) -> VmSpec:

@@ -151,6 +151,10 @@ _POOL = {
         "of `prewarm` to come.",
         "learned_hours: true",
     ),
+    "profile_disk": Key(
+        "A disk of each user's own, attached to the desktop that the user is on.",
+        "profile_disk: {size: 20GiB, pool: nas}",
+    ),
     "shrink_after": Key(
         "The time without a user after which a desktop above the target may be removed.",
         "shrink_after: 1h",
@@ -162,6 +166,21 @@ _POOL = {
     "idle_below": Key(
         "The use of its GPU's engines up to which a session is idle, even with a user logged in.",
         "idle_below: 5%",
+    ),
+}
+
+_PROFILE_DISK = {
+    "size": Key(
+        "The size of the disk, which is made at a user's first session.",
+        "profile_disk: {size: 20GiB, pool: nas}",
+    ),
+    "pool": Key(
+        "The storage pool that it lies in, which all hosts of the desktops share.",
+        "profile_disk: {size: 20GiB, pool: nas}",
+    ),
+    "keep": Key(
+        "Whether the users' disks stay when the pool of desktops is deleted.",
+        "profile_disk: {size: 20GiB, pool: nas, keep: false}",
     ),
 }
 
@@ -292,6 +311,7 @@ POOL_KEYS: Mapping[str, Mapping[str, Key]] = {
     "PowerModel": _POWER,
     "InstanceModel": _INSTANCE,
     "Pool": _POOL,
+    "ProfileDiskModel": _PROFILE_DISK,
     "EntitlementModel": _ENTITLEMENT,
     "ScheduleModel": _SCHEDULE,
     "UpdateModel": _UPDATE,

@@ -27,6 +27,7 @@ __all__ = (
     "pools_sql",
     "power_sql",
     "prices_sql",
+    "profile_disks_sql",
     "purges",
     "queue_sql",
     "quotas_sql",
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from vgpumgr.store.ledger import pools as pools_sql
     from vgpumgr.store.ledger import power as power_sql
     from vgpumgr.store.ledger import price_books as prices_sql
+    from vgpumgr.store.ledger import profile_disks as profile_disks_sql
     from vgpumgr.store.ledger import purges
     from vgpumgr.store.ledger import queue as queue_sql
     from vgpumgr.store.ledger import quotas as quotas_sql
@@ -115,6 +117,7 @@ else:
     pools_sql = LateModule("vgpumgr.store.ledger.pools")
     power_sql = LateModule("vgpumgr.store.ledger.power")
     prices_sql = LateModule("vgpumgr.store.ledger.price_books")
+    profile_disks_sql = LateModule("vgpumgr.store.ledger.profile_disks")
     purges = LateModule("vgpumgr.store.ledger.purges")
     queue_sql = LateModule("vgpumgr.store.ledger.queue")
     quotas_sql = LateModule("vgpumgr.store.ledger.quotas")

@@ -47,6 +47,7 @@ from vgpumgr.store.ledger_modules import (
     pools_sql,
     power_sql,
     prices_sql,
+    profile_disks_sql,
     purges,
     queue_sql,
     quotas_sql,
@@ -198,13 +199,11 @@ class SqlLedger(LeaseHolder):
     requests = reads(history_sql.list_requests)
     holdings = reads(history_sql.list_holdings)
 
-    # What was used, and what it costs
+    # What was used, what it costs; what may be drawn, and who is held below what it may have
     usage_history = reads(usage_sql.usage_history)
     price_books = reads(prices_sql.list_books)
     set_price_book = changes(prices_sql.set_book)
     remove_price_book = changes(prices_sql.remove_book)
-
-    # What may be drawn, and who is held below what it may have
     power_budgets = reads(power_sql.list_budgets)
     set_power_budgets = changes(power_sql.set_budgets)
     remove_power_budget = changes(power_sql.remove_budget)
@@ -233,6 +232,9 @@ class SqlLedger(LeaseHolder):
     put_pool = changes(pools_sql.put_pool, heard=True)
     desktops = reads(pools_sql.list_desktops)
     take_desktops = changes(pools_sql.take_desktops, heard=True)
+    profile_disks = reads(profile_disks_sql.list_profile_disks)
+    put_profile_disk = changes(profile_disks_sql.put_profile_disk, requested=False)
+    forget_profile_disk = changes(profile_disks_sql.forget_profile_disk, requested=False)
     pool_sessions = reads(pools_sql.list_sessions)
     pool_asks = reads(pools_sql.list_asks)
     ask_desktop = changes(pools_sql.enter_ask, heard=True)
@@ -243,8 +245,6 @@ class SqlLedger(LeaseHolder):
     logoff_moves = reads(logoff_moves_sql.list_logoff_moves)
     await_logoff = changes(logoff_moves_sql.await_logoff, heard=True)
     end_logoff_move = changes(logoff_moves_sql.end_logoff_move)
-
-    # Flavours
     flavours = reads(flavours_sql.list_flavours)
     set_flavour = changes(flavours_sql.set_flavour)
     delete_flavour = changes(flavours_sql.delete_flavour)

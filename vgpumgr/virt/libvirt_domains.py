@@ -27,7 +27,13 @@ from vgpumgr.model.domain import (
 )
 from vgpumgr.model.errors import HostRefused
 from vgpumgr.model.guest import GuestAnswer
-from vgpumgr.virt import disk_backup, disk_switch, guest_programs, live_migration
+from vgpumgr.virt import (
+    disk_backup,
+    disk_switch,
+    guest_programs,
+    live_migration,
+    plugged_disk,
+)
 from vgpumgr.virt.domain_lookup import facts, find, require, state, undefine
 from vgpumgr.virt.libvirt_errors import broken, calling, is_absent, is_unsupported
 
@@ -325,6 +331,16 @@ class LibvirtDomains:
             found = _filter(self._connection, name)
             if found is not None:
                 found.undefine()
+
+    def attach_disk(self, name: str, xml: str) -> None:
+        """Have a running domain see one disk more: see ``plugged_disk``."""
+        with self._acting("attach a disk to", name) as domain:
+            plugged_disk.attach(domain, xml)
+
+    def detach_disk(self, name: str, disk: str) -> None:
+        """Have a running domain let go of a disk."""
+        with self._acting("detach a disk from", name) as domain:
+            plugged_disk.detach(domain, disk)
 
     def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
         """Make a running domain's disk larger: see ``disk_growth``."""

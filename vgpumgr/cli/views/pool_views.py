@@ -15,6 +15,7 @@ from vgpumgr.endpoints.pool_items import (
     PoolItem,
     PoolTrigger,
     PoolTurn,
+    ProfileDiskItem,
     WholePool,
 )
 from vgpumgr.model.formats import counted, span_words
@@ -39,6 +40,7 @@ def pool_text(item: WholePool) -> str:
             ("Users", ", ".join(item["users"])),
             ("Groups", ", ".join(item["groups"])),
             ("Waiting", ", ".join(each["user"] for each in item["asks"])),
+            ("Profile disks", ", ".join(map(_profile_disk_text, item["profile_disks"]))),
             *(
                 ("Moves", f"{each['name']} to {each['to']} when {each['user']} logs off")
                 for each in item["moves"]
@@ -48,6 +50,11 @@ def pool_text(item: WholePool) -> str:
     rows = [_desktop_row(each) for each in item["items"]]
     titles = ["DESKTOP", "STATE", "USER", "IMAGE", "HOST", "SINCE", "WHY"]
     return f"{head}\n\n{table([titles, *rows])}" if rows else head
+
+
+def _profile_disk_text(each: ProfileDiskItem) -> str:
+    where = f" ({each['desktop']})" if each["desktop"] else ""
+    return f"{each['user']}{where}"
 
 
 def _desktop_row(each: DesktopItem) -> list[str]:

@@ -45,6 +45,8 @@ class EventKind(StrEnum):
     DESKTOP_FAILED = "desktop-failed"
     POOL_WARNS = "pool-warns"
     POOL_WAITS = "pool-waits"
+    PROFILE_DISK = "profile-disk"
+    PROFILE_DISK_WAITS = "profile-disk-waits"
     GROUP_SCALED = "group-scaled"
     GROUP_WAITS = "group-waits"
     USER_TOLD = "user-told"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind, task_event
@@ -11,6 +12,7 @@ from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.pools import pool_cycle, session_activity
 from vgpumgr.engine.pools.pool_habits import PoolHabits
 from vgpumgr.engine.pools.pool_loads import PoolLoads
+from vgpumgr.engine.pools.profile_disks import ProfileDiskNotice, ProfileDisks
 from vgpumgr.model.desktop import DesktopRecord, DesktopState
 from vgpumgr.model.operation import FINAL_TASKS
 
@@ -29,11 +31,13 @@ class PoolTask:
         self._refused: dict[str, str] = {}
         self._loads = PoolLoads()
         self._habits = PoolHabits()
+        self._disks = ProfileDisks(context)
+        self._disk_waits: dict[tuple[str, str], str] = {}
 
     def take(self, lane: CycleThread) -> bool:
         """The whole cycle, unless another controller has it; was anything begun?"""
         context = self._context
-        if not context.ledger.pools():
+        if not context.ledger.pools() and not context.ledger.profile_disks():
             return False
         loads = self._loads.windows(context)
         if not context.ledger.claim(POOL_THREAD):
@@ -41,6 +45,7 @@ class PoolTask:
         own = replace(context, stop=lane.stop, progress=lambda _: None, tell=lambda _: None)
         try:
             session_activity.note_work(context)
+            self._tell_disks(list(self._disks.step()))
             expected = self._habits.expected(context)
             worked = pool_cycle.step(own, self._patience.ready, loads, expected)
         finally:
@@ -53,6 +58,16 @@ class PoolTask:
             self._patience.failed(each)
         self._tell(worked)
         return worked.any
+
+    def _tell_disks(self, notices: Sequence[ProfileDiskNotice]) -> None:
+        """What waits is told once, until it is another reason."""
+        for each in notices:
+            user = each.pool, each.user
+            if each.why and self._disk_waits.get(user) == each.why:
+                continue
+            self._disk_waits[user] = each.why
+            kind = EventKind.PROFILE_DISK_WAITS if each.why else EventKind.PROFILE_DISK
+            self._emit(ControllerEvent(kind=kind, vm=each.vm, host=each.host, text=each.text))
 
     def _tell(self, worked: pool_cycle.PoolCycleReport) -> None:
         for row in worked.moved:

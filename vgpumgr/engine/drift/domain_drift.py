@@ -10,6 +10,7 @@ from vgpumgr.engine.drift.host_comparison import ComparedHost, defined_anew
 from vgpumgr.model.domain import OFF, DomainFacts, DomainState, Ownership
 from vgpumgr.model.drift import Drift, DriftKind
 from vgpumgr.model.errors import Conflict, NotFound
+from vgpumgr.model.profile_disk import PROFILE_SERIAL, PROFILE_TARGET
 from vgpumgr.model.vm import VmRecord, VmState
 
 # name, wanted, found; None: it has none.
@@ -37,8 +38,15 @@ def definition_drifts(side: ComparedHost) -> Iterator[Drift]:
         known = {name for name, _, _ in changes}
         devices = defined.parts.devices
         for change in _changes(devices, side.seen.running_devices.get(vm.name, devices)):
-            if change[0] not in known:
+            if change[0] not in known and not _is_profile_disk(change):
                 yield _attached(side, vm, change)
+
+
+def _is_profile_disk(change: Change) -> bool:
+    """A user's own disk is given to the VM while it runs; its definition never names it."""
+    name, wanted, found = change
+    mark = f"serial {PROFILE_SERIAL}"
+    return wanted is None and name == f"disk {PROFILE_TARGET}" and mark in (found or "")
 
 
 def _wanted(side: ComparedHost, vm: VmRecord) -> DomainParts | None:

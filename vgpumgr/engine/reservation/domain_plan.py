@@ -316,7 +316,7 @@ def _cds(vm: VmRecord, facts: HostFacts) -> Iterator[DomainDisk]:
     """Behind the cloud-init seed's drive, whether there is one or not."""
     for number, cd in enumerate(vm.spec.cds, 1):
         yield replace(
-            _at(facts, cd.pool, cd.image, f"sd{chr(ord('a') + number)}"),
+            pool_disk(facts, cd.pool, cd.image, f"sd{chr(ord('a') + number)}"),
             cdrom=True,
             boot_order=number if cd.boot else FIRST_DISK_BOOTS + number,
         )
@@ -327,7 +327,7 @@ def _made_disks(vm: VmRecord, facts: HostFacts) -> tuple[DomainDisk, ...]:
     has_sata = bool(vm.spec.os) and guests.system(vm.spec.os).is_windows
     return tuple(
         replace(
-            _at(facts, each.pool, each.name, each.guest_name),
+            pool_disk(facts, each.pool, each.name, each.guest_name),
             format=each.format,
             cdrom=each.disk is None,
             scsi=each.disk is None and not has_sata,
@@ -337,7 +337,7 @@ def _made_disks(vm: VmRecord, facts: HostFacts) -> tuple[DomainDisk, ...]:
     )
 
 
-def _at(facts: HostFacts, pool: str, volume: str, target: str) -> DomainDisk:
+def pool_disk(facts: HostFacts, pool: str, volume: str, target: str) -> DomainDisk:
     """A volume as QEMU opens it on this host."""
     path = volume_path(facts, pool, volume)
     found = next(each for each in facts.pools if each.name == pool)

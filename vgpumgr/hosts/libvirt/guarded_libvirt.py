@@ -191,6 +191,14 @@ class GuardedDomains:
         """How many bytes its guest sees of it."""
         return self._short.read(lambda libvirt: libvirt.domains.disk_bytes(name, disk))
 
+    def attach_disk(self, name: str, xml: str) -> None:
+        """Have a running domain see one disk more."""
+        self._short.change(lambda libvirt: libvirt.domains.attach_disk(name, xml))
+
+    def detach_disk(self, name: str, disk: str) -> None:
+        """Have a running domain let go of a disk."""
+        self._short.change(lambda libvirt: libvirt.domains.detach_disk(name, disk))
+
     def pull_disk(self, name: str, disk: str, below: str) -> None:
         """Begin to leave out a file below its disk."""
         self._short.change(lambda libvirt: libvirt.domains.pull_disk(name, disk, below))

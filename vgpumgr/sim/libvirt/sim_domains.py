@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from vgpumgr import domainxml
+from vgpumgr.domainxml import plugged_disk_xml
 from vgpumgr.model.domain import DomainFacts, GuestFacts, KeptBeside, MoveProgress
 from vgpumgr.model.errors import Conflict, HostRefused, InUse, VgpumgrError
 from vgpumgr.model.guest import GuestAnswer
@@ -224,6 +225,35 @@ class SimDomains(KnownDomains):
             doing = f"cannot forget network filter {name}"
             raise InUse(doing, why="Requested operation is not valid: nwfilter is in use")
         network_filters.drop(self._kernel, name)
+
+    def attach_disk(self, name: str, xml: str) -> None:
+        """Have a running domain see one disk more, or refuse as QEMU would."""
+        name = self.named(name)
+        domain, doing = self.unlocked(name, "attach a disk to"), f"cannot attach a disk to {name}"
+        if domain.running is None:
+            raise HostRefused(doing, why="it is off")
+        target, path = plugged_disk_xml.disk_of(xml)
+        there = {disk.target: disk.path for disk in domain.running.disks}
+        if there.get(target) == path:
+            return
+        locks = DiskLocks(self.running(but=name), self._storage.chain)
+        if target in there:
+            raise HostRefused(doing, why=f"operation failed: target {target} already exists")
+        if not self._storage.exists(path):
+            raise HostRefused(doing, why=f"Could not open '{path}': No such file or directory")
+        if lock := locks.refused(Disk(path=path, exclusive=True)):
+            raise HostRefused(doing, why=lock)
+        domain.live = plugged_disk_xml.with_disk(domain.live, xml)
+        domain.running = read_needs(domain.live)
+
+    def detach_disk(self, name: str, disk: str) -> None:
+        """Have its guest let go of a disk: simulated guests do so at once."""
+        name = self.named(name)
+        domain = self.unlocked(name, "detach a disk from")
+        if domain.running is None:
+            raise HostRefused(f"cannot detach a disk from {name}", why="it is off")
+        domain.live = plugged_disk_xml.without_disk(domain.live, disk)
+        domain.running = read_needs(domain.live)
 
     def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
         """Make a running domain's disk larger, or refuse as QEMU would."""

@@ -236,6 +236,14 @@ class ProxyDomains:
         """Forget a network filter."""
         self._do("drop_filter", name=name)
 
+    def attach_disk(self, name: str, xml: str) -> None:
+        """Have a running domain see one disk more."""
+        self._do("attach_disk", name=name, xml=xml)
+
+    def detach_disk(self, name: str, disk: str) -> None:
+        """Have a running domain let go of a disk."""
+        self._do("detach_disk", name=name, disk=disk)
+
     def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
         """Make a running domain's disk larger."""
         self._do("grow_disk", name=name, disk=disk, capacity_bytes=capacity_bytes)

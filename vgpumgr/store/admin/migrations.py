@@ -21,6 +21,7 @@ from vgpumgr.store.admin.table_steps import (
     guest_column,
     nic_functions_column,
     power_tables,
+    profile_disk_table,
     secret_table,
 )
 from vgpumgr.store.database.connections import Database, database_errors
@@ -337,6 +338,7 @@ STEPS: Mapping[int, Callable[[Connection], None]] = MappingProxyType(
         27: _notifications,
         28: guest_column,
         29: nic_functions_column,
+        30: profile_disk_table,
     }
 )
 

@@ -58,3 +58,13 @@ def guest_column(connection: Connection) -> None:
 def nic_functions_column(connection: Connection) -> None:
     """The VFs of its host's NICs that each VM has."""
     connection.exec_driver_sql("ALTER TABLE vm ADD COLUMN nic_functions TEXT DEFAULT '[]' NOT NULL")
+
+
+def profile_disk_table(connection: Connection) -> None:
+    """Users' own disks, each attached to one VM at most."""
+    connection.exec_driver_sql(
+        "CREATE TABLE profile_disk (tenant TEXT NOT NULL, pool TEXT NOT NULL, "
+        "user_name TEXT NOT NULL, storage_pool TEXT NOT NULL, volume TEXT NOT NULL, "
+        "size_bytes BIGINT NOT NULL, keep BOOLEAN NOT NULL, made BOOLEAN NOT NULL, vm_id TEXT, "
+        "generation INTEGER NOT NULL, PRIMARY KEY (tenant, pool, user_name), UNIQUE (vm_id))"
+    )

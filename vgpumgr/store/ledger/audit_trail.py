@@ -276,6 +276,7 @@ _OF_NO_HOST = (
     "quota.", "queue.", "pool.", "booking.", "image.", "ticket.", "session.", "desktop.", "access.",
     "secret.", "flavour.", "backup.",
     "webhook.", "notification.", "notice.", "calendar.", "licence.",
+    "profile.",
 )  # fmt: skip
 
 

@@ -35,6 +35,7 @@ from vgpumgr.store.schema.vm_tables import (
     pool_ask,
     pool_session,
     price_book,
+    profile_disk,
     queue,
     quota,
     request,
@@ -44,7 +45,7 @@ from vgpumgr.store.schema.vm_tables import (
     vm_backup,
 )
 
-SCHEMA_VERSION = 30
+SCHEMA_VERSION = 31
 
 __all__ = [
     "MEMORY",
@@ -78,6 +79,7 @@ __all__ = [
     "power_budget",
     "power_cap",
     "price_book",
+    "profile_disk",
     "queue",
     "quota",
     "refusal",

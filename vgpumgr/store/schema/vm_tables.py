@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, ForeignKey, Integer, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Integer, Table, Text
 
 from vgpumgr.store.schema.columns import (
     Moment,
@@ -299,6 +299,23 @@ flavour = Table(
     text("spec"),
     time("set_at"),
     text("set_by"),
+)
+
+
+# The referee: a VM has one row at most, and a user's disk one VM.
+profile_disk = Table(
+    "profile_disk",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("pool", Text, primary_key=True),
+    Column("user_name", Text, primary_key=True),
+    text("storage_pool"),
+    text("volume"),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("keep", Boolean, nullable=False),
+    Column("made", Boolean, nullable=False),
+    Column("vm_id", Text, unique=True),
+    integer("generation"),
 )
 
 

@@ -11,7 +11,9 @@ import pytest
 from tests.poolsim import TwoHosts, spec
 from vgpumgr.engine.controller.controller_events import EventKind
 from vgpumgr.engine.hosts.host_drain import DrainRequest
-from vgpumgr.model.pool import PoolKind
+from vgpumgr.engine.pools.session_activity import heartbeat
+from vgpumgr.model.pool import PoolKind, Timeouts
+from vgpumgr.sim.libvirt.guest_script import GuestScript
 
 HOUR = 3600.0
 
@@ -113,3 +115,27 @@ def test_the_deadline_ends_with_the_drain(scene: Scene) -> None:
     assert scene.sim.ledger.host("h1").logoff_by is None
     scene.later(5 * HOUR)
     assert scene.sim.rows()["cad-01"].desktop.session is not None
+
+
+def test_who_is_cut_off_all_the_same_is_told_in_the_guest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Scene(tmp_path, agent=True)
+    run: list[tuple[str, ...]] = []
+    monkeypatch.setattr(GuestScript, "answer", lambda _, asked, *a, **k: run.append(tuple(asked)))
+    made.sim.engine.reboot(["cad-01"], force=False, with_users=True)
+    assert run == [("wall", "This desktop is stopped now, by its operator.")]
+    made.sim.world.close()
+
+
+def test_serve_tells_an_idle_user(tmp_path: Path) -> None:
+    made = Scene(tmp_path)
+    pool = made.sim.ledger.pool("cad")
+    limits = replace(pool.spec, timeouts=Timeouts(idle_s=HOUR))
+    made.sim.ledger.put_pool(replace(pool, spec=limits))
+    made.later(60)
+    heartbeat(made.sim.engine, "cad-01", "ada")
+    made.later(0.9 * HOUR)
+    [told] = made.served.told(EventKind.USER_NOT_TOLD)
+    assert told.text.startswith("ada on cad-01: the session is disconnected in 6 min")
+    made.sim.world.close()

@@ -265,6 +265,9 @@ def test_desktops_in_use_get_the_image_at_logoff_or_their_users_are_logged_off()
     spec = pool(spare=0)
     assert did(view(spec, used, rollout=rolling)) == {}
     once = replace(spec, update=UpdatePolicy(when=UpdateWhen.AT_ONCE))
+    pushed = replace(rolling, since=NOW - 599)
+    assert did(view(once, used, rollout=pushed)) == {}, "they are told ten minutes before"
+    rolling = replace(rolling, since=NOW - 600)
     assert did(view(once, used, rollout=rolling)) == {"cad-01": DesktopVerb.LOGOFF}
 
 

@@ -55,10 +55,8 @@ def warn_users(turn: HostCycle, host: HostRecord) -> None:
     for each in session_warnings.tell_users(
         turn.context, turn.host, host.logoff_by, turn.memory.warned
     ):
-        said = f"{each.user} on {each.desktop}: the session ends in {each.minutes} min"
         kind = EventKind.USER_NOT_TOLD if each.why else EventKind.USER_TOLD
-        text = f"{said}, and could not be told: {each.why}" if each.why else f"{said}, and was told"
-        turn.emit(ControllerEvent(kind=kind, vm=each.desktop, host=turn.host, text=text))
+        turn.emit(ControllerEvent(kind=kind, vm=each.desktop, host=turn.host, text=each.text))
 
 
 def _ask(turn: HostCycle, row: DesktopRecord) -> bool:

@@ -8,8 +8,9 @@ from dataclasses import replace
 from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind, task_event
 from vgpumgr.engine.controller.cycle_threads import CycleThread
 from vgpumgr.engine.controller.retry_backoff import RetryBackoff
+from vgpumgr.engine.migration.user_messages import TellKey
 from vgpumgr.engine.operations.engine_context import EngineContext
-from vgpumgr.engine.pools import pool_cycle, session_activity
+from vgpumgr.engine.pools import pool_cycle, session_activity, session_warnings
 from vgpumgr.engine.pools.pool_habits import PoolHabits
 from vgpumgr.engine.pools.pool_loads import PoolLoads
 from vgpumgr.engine.pools.profile_disks import ProfileDiskNotice, ProfileDisks
@@ -18,6 +19,8 @@ from vgpumgr.model.operation import FINAL_TASKS
 
 # No host is called so.
 POOL_THREAD = "pools:"
+# So often it is seen whether a session ends soon.
+TELL_S = 15.0
 
 
 class PoolTask:
@@ -33,6 +36,8 @@ class PoolTask:
         self._habits = PoolHabits()
         self._disks = ProfileDisks(context)
         self._disk_waits: dict[tuple[str, str], str] = {}
+        self._told: set[TellKey] = set()
+        self._tell_at = context.clock.monotonic()
 
     def take(self, lane: CycleThread) -> bool:
         """The whole cycle, unless another controller has it; was anything begun?"""
@@ -46,6 +51,7 @@ class PoolTask:
         try:
             session_activity.note_work(context)
             self._tell_disks(list(self._disks.step()))
+            self._tell_users(own)
             expected = self._habits.expected(context)
             worked = pool_cycle.step(own, self._patience.ready, loads, expected)
         finally:
@@ -58,6 +64,16 @@ class PoolTask:
             self._patience.failed(each)
         self._tell(worked)
         return worked.any
+
+    def _tell_users(self, context: EngineContext) -> None:
+        """Tell users whose sessions end soon."""
+        now = context.clock.monotonic()
+        if now < self._tell_at:
+            return
+        self._tell_at = now + TELL_S
+        for each in session_warnings.tell_pool_users(context, self._told):
+            kind = EventKind.USER_NOT_TOLD if each.why else EventKind.USER_TOLD
+            self._emit(ControllerEvent(kind=kind, vm=each.desktop, host=each.host, text=each.text))
 
     def _tell_disks(self, notices: Sequence[ProfileDiskNotice]) -> None:
         """What waits is told once, until it is another reason."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from vgpumgr.engine.desktops.desktop_actions import ActionSheet, backoff_is_over, suspect
 from vgpumgr.engine.desktops.pool_size import size_at
+from vgpumgr.engine.desktops.session_ends import image_logoff_at
 from vgpumgr.model.desktop import (
     Desktop,
     DesktopState,
@@ -140,4 +141,6 @@ def _in_use(sheet: ActionSheet) -> list[Desktop]:
     assert view.rollout is not None
     if view.pool.update.when is UpdateWhen.AT_LOGOFF or view.rollout.phase is RolloutPhase.BACK:
         return []
+    if view.now < image_logoff_at(view.rollout):
+        return []  # they are told before
     return [each for each in sheet.open() if each.session and each.ready and _outdated(view, each)]

@@ -9,6 +9,7 @@ from vgpumgr.engine.desktops.booked_capacity import place_beside_bookings
 from vgpumgr.engine.desktops.user_sessions import at_work
 from vgpumgr.engine.inventory.host_supply import build_fleet
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
+from vgpumgr.engine.migration.user_messages import tell_now
 from vgpumgr.engine.migration.users_at_work import not_ready_meanwhile, users_cut_off
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
@@ -127,6 +128,8 @@ def _looked(context: EngineContext, name: str, *, with_users: bool) -> tuple[Led
         raise users_cut_off(
             [user], next="the same command with --with-users, or wait until they have logged off"
         )
+    if runs and user is not None:
+        tell_now(context, [vm.name])
     return view, runs
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from vgpumgr.engine.desktops.user_sessions import UserAtWork, at_work
 from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.migration import move_plan, move_plan_maker, move_reads, move_reservation
+from vgpumgr.engine.migration.user_messages import tell_now
 from vgpumgr.engine.migration.users_at_work import not_ready_meanwhile
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
@@ -98,6 +99,7 @@ def move_reservation_of(
     start = move_reservation.reservation(planned, view, context.opening())
     if planned.live or not planned.runs:
         return start
+    tell_now(context, [planned.vm.name])
     return not_ready_meanwhile(context, start, planned.vm)
 
 

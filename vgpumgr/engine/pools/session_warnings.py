@@ -1,51 +1,20 @@
 """Users are told before their session ends: by a message in the guest, which its agent shows.
 
-A session ends by itself where its host is drained with a deadline. The message is best effort: what
-could not be told is said, and nothing waits for it.
+A session ends by itself where its host is drained with a deadline, where it is not used for as long
+as its pool says, and for a new image.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from vgpumgr.engine.desktops.session_ends import SessionEnd, session_ends
+from vgpumgr.engine.migration.user_messages import TellKey, ToldUser, tell_each
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.desktop import DesktopRecord
-from vgpumgr.model.errors import LedgerError, VgpumgrError
-from vgpumgr.model.guest import GuestCommand
-from vgpumgr.model.vm import VmRecord
 
 BEFORE_S = (600.0, 120.0)
 """How long before its end a user is told, each time once."""
-_TIMEOUT_S = 5.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionEnd:
-    """A session that ends at ``at`` (Unix seconds) on a desktop; ``left_s`` is the time for which
-    its user is told, one of BEFORE_S.
-    """
-
-    row: DesktopRecord
-    user: str
-    at: float
-    left_s: float
-
-    @property
-    def key(self) -> tuple[str, float, float, float]:
-        """It is told once."""
-        session = self.row.desktop.session
-        return self.row.vm_id, session.since if session else 0.0, self.at, self.left_s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToldUser:
-    """A user who was told, or could not be: ``why`` says the reason."""
-
-    desktop: str
-    user: str
-    minutes: int
-    why: str = ""
 
 
 def ending(rows: Iterable[DesktopRecord], at: float, now: float) -> Iterator[SessionEnd]:
@@ -59,19 +28,8 @@ def ending(rows: Iterable[DesktopRecord], at: float, now: float) -> Iterator[Ses
             yield SessionEnd(row=row, user=session.user, at=at, left_s=left[-1])
 
 
-def message(system: str, minutes: int) -> tuple[str, ...]:
-    """The program that shows it: ``msg`` to every session of a Windows guest, ``wall`` elsewhere,
-    which reaches terminals and what a desktop makes of it.
-    """
-    unit = "minute" if minutes == 1 else "minutes"
-    text = f"This desktop is taken away in {minutes} {unit}. Please save your work and log off."
-    if system.startswith("windows"):
-        return ("msg.exe", "*", f"/TIME:{minutes * 60}", text)
-    return ("wall", text)
-
-
 def tell_users(
-    context: EngineContext, host: str, deadline: float, told: set[tuple[str, float, float, float]]
+    context: EngineContext, host: str, deadline: float, told: set[TellKey]
 ) -> Iterator[ToldUser]:
     """Tell the users of a host's desktops that it is drained at ``deadline``; ``told`` are those
     that were told before, and grows.
@@ -82,26 +40,21 @@ def tell_users(
     vms = {vm.id: vm for vm in context.ledger.vms(host)}
     names = [vm.name for vm in vms.values()]
     rows = (row for row in context.ledger.desktops(names) if row.vm_id in vms) if names else ()
-    for each in ending(rows, deadline, now):
-        if each.key in told or context.stop.is_set():
-            continue
-        told.add(each.key)
-        minutes = max(1, round((each.at - now) / 60))
-        why = _tell(context, vms[each.row.vm_id], minutes)
-        yield ToldUser(desktop=each.row.name, user=each.user, minutes=minutes, why=why)
+    yield from tell_each(context, ending(rows, deadline, now), vms, told)
 
 
-def _tell(context: EngineContext, vm: VmRecord, minutes: int) -> str:
-    """Why it could not be told; empty: the guest has shown it."""
-    if not vm.spec.agent:
-        return "its file does not say agent: true"
-    command = GuestCommand(run=message(vm.spec.os, minutes), timeout_s=_TIMEOUT_S)
-    try:
-        answer = context.host(vm.host).domains.run_in_guest(vm.domain_uuid, command)
-    except LedgerError:
-        raise
-    except VgpumgrError as error:
-        return error.why or error.message
-    if answer is None:
-        return "its agent does not answer"
-    return "" if answer.status == 0 else f"{command.run[0]} ended with {answer.status}"
+def tell_pool_users(context: EngineContext, told: set[TellKey]) -> Iterator[ToldUser]:
+    """Tell users whose sessions their pools end soon: idle ones, disconnected ones, and
+    sessions that are in the way of a new image.
+    """
+    now = context.clock.now()
+    rows = [row for row in context.ledger.desktops() if row.desktop.session is not None]
+    ends = [
+        each
+        for pool in (context.ledger.pools() if rows else ())
+        for each in session_ends(pool, rows, now, BEFORE_S)
+        if each.key not in told
+    ]
+    if ends:
+        vms = {vm.id: vm for vm in context.ledger.vms()}
+        yield from tell_each(context, ends, vms, told)

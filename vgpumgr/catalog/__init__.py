@@ -42,6 +42,7 @@ from vgpumgr.catalog.nvswitch import (
     fabric_boards,
     fits_fabric,
 )
+from vgpumgr.catalog.screen_limits import screen_limits
 from vgpumgr.catalog.shipped_tables import Limits, limits
 from vgpumgr.catalog.sriov_gpus import (
     SriovBoard,
@@ -113,6 +114,7 @@ __all__ = [
     "profiles",
     "recovery_actions",
     "same_size_ids",
+    "screen_limits",
     "slice_slots",
     "slot_mib",
     "slots",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lxml import etree
 
 from vgpumgr.domainxml.domain_facts import memory_bytes, pci_address
+from vgpumgr.domainxml.domain_screen import domain_screen
 from vgpumgr.domainxml.plan_xml import optional_devices
 from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.model.formats import exact_size
@@ -72,6 +73,8 @@ def _tuning(domain: etree._Element) -> Iterator[tuple[str, str]]:
         yield "CPU shares", shares
     for key in optional_devices(domain):
         yield key, "yes"
+    if (screen := domain_screen(domain)) is not None:
+        yield "screen", str(screen)
     if (arguments := domain.find(_QEMU_ARGUMENTS)) is not None:
         yield "QEMU arguments", " ".join(str(each.get("value", "")) for each in arguments)
 

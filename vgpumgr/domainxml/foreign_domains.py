@@ -9,12 +9,13 @@ from lxml import etree
 
 from vgpumgr.domainxml.domain_facts import memory_bytes, pci_address
 from vgpumgr.domainxml.domain_parts import firmware
+from vgpumgr.domainxml.domain_screen import domain_screen
 from vgpumgr.domainxml.domain_tuning import cpu_model, cpu_shares, has_secure_boot, nic_tuning
 from vgpumgr.domainxml.guest_system_xml import system_id
 from vgpumgr.domainxml.ownership import mark_text, with_mark
 from vgpumgr.domainxml.plan_xml import optional_devices
 from vgpumgr.domainxml.xml_tree import untrusted
-from vgpumgr.model.domain import DomainNic, NicTuning, Ownership
+from vgpumgr.model.domain import DomainNic, NicTuning, Ownership, Screen
 from vgpumgr.model.vm_devices import NicSpec
 
 _QEMU_ARGUMENTS = "{http://libvirt.org/schemas/domain/qemu/1.0}commandline"
@@ -44,7 +45,7 @@ class Described:
 
     ``nics``, with the MAC addresses that they have, has None for one that a spec cannot say.
     ``cpu_model`` is None where it follows from the emulation. ``console``: a VNC server shows its
-    screen; ``password``: it has one, which libvirt does not show. ``optional_devices`` are the
+    ``screen``; ``password``: it has one, which libvirt does not show. ``optional_devices`` are the
     switches of a spec whose device it has. ``default_pages``: huge pages of whatever size is the
     host's own default. ``arguments``: it gives QEMU arguments of its own. ``system`` is libosinfo's
     id of what its guest is. ``vfs`` are those of its NICs that are VFs, by their place among all.
@@ -63,6 +64,7 @@ class Described:
     hugepage_kib: int | None = None
     default_pages: bool = False
     console: bool = False
+    screen: Screen | None = None
     password: bool = False
     optional_devices: tuple[str, ...] = ()
     secure_boot: bool = False
@@ -92,6 +94,7 @@ def described(xml: str) -> Described:
         hugepage_kib=_hugepage_kib(domain),
         default_pages=_has_default_pages(domain),
         console=domain.find("devices/graphics[@type='vnc']") is not None,
+        screen=domain_screen(domain),
         password=domain.find("devices/graphics[@passwd]") is not None,
         optional_devices=optional_devices(domain),
         secure_boot=has_secure_boot(domain),

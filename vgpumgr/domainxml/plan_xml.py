@@ -24,6 +24,7 @@ from vgpumgr.model.domain import (
     MdevHostdev,
     NicTuning,
     PciHostdev,
+    Screen,
     VolumePlan,
 )
 from vgpumgr.model.formats import PciAddress
@@ -396,14 +397,23 @@ def _devices(tree: XmlTree, plan: DomainPlan, libvirt: str) -> None:
     if not knows(libvirt, "watchdog itco"):
         tree.drop("devices/watchdog")
     if plan.graphics:
-        _graphics(tree, shown_by_gpu=any(shows(p, libvirt) for p in plan.hostdevs))
+        _graphics(tree, plan.screen, shown_by_gpu=any(shows(p, libvirt) for p in plan.hostdevs))
     _add_optional(tree, plan.optional_devices, libvirt)
 
 
-def _graphics(tree: XmlTree, *, shown_by_gpu: bool) -> None:
-    """A VNC console; an emulated adapter where no vGPU can show on it."""
+def _graphics(tree: XmlTree, screen: Screen | None, *, shown_by_gpu: bool) -> None:
+    """A VNC console; an emulated adapter where no vGPU can show on it. Of the adapters with several
+    heads virtio's alone has drivers in every guest's kernel, and firmware shows on it.
+    """
     tree.append("devices", template("domain/graphics"))
     tree.append("devices", template("domain/tablet"))
     tree.set("devices/controller[@type='usb']/@model", "qemu-xhci")
-    if not shown_by_gpu:
-        tree.set("devices/video/model/@type", "vga")
+    if shown_by_gpu:
+        return
+    several = screen is not None and screen.heads > 1
+    tree.set("devices/video/model/@type", "virtio" if several else "vga")
+    if screen is None:
+        return
+    tree.set("devices/video/model/@heads", screen.heads)
+    if screen.width:
+        tree.add("devices/video/model", "resolution", x=screen.width, y=screen.height)

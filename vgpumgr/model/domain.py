@@ -158,6 +158,25 @@ PLAIN_NIC = NicTuning()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Screen:
+    """What a VM shows: its heads, and the pixels of each at its start; 0: not said."""
+
+    heads: int = 1
+    width: int = 0
+    height: int = 0
+
+    @property
+    def resolution(self) -> str:
+        """``1920x1080``; empty where it is not said."""
+        return f"{self.width}x{self.height}" if self.width else ""
+
+    def __str__(self) -> str:
+        """``2 heads, 1920x1080``."""
+        heads = "1 head" if self.heads == 1 else f"{self.heads} heads"
+        return f"{heads}, {self.resolution}" if self.width else heads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DomainDisk:
     """One disk: a volume's path and its *declared* format; never probed. ``tuning`` does
     not change its volume. ``server`` is where one of the network's is; its path is POOL/NAME there.
@@ -239,6 +258,7 @@ class DomainPlan:
     nics: tuple[DomainNic, ...] = ()
     hostdevs: tuple[Hostdev, ...] = ()
     graphics: bool = False
+    screen: Screen | None = None
     optional_devices: tuple[str, ...] = ()
     cpus: tuple[int, ...] = ()
     seat: NumaSeat | None = None

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 
-from vgpumgr.model.domain import PASSED_CPU
+from vgpumgr.model.domain import PASSED_CPU, Screen
 from vgpumgr.model.guest import GuestRecord, GuestSpec
 from vgpumgr.model.load_scale import GroupScale
 from vgpumgr.model.nic import SriovNic
@@ -155,7 +155,8 @@ class VmSpec:
     """One VM as asked for. Memory in MiB; ``hugepage_kib`` None = ordinary pages. With ``queue`` it
     waits where there is no room for it, and ends when its guest powers off.
 
-    ``display`` is a screen that its first vGPU shows, ``console`` one of an emulated adapter.
+    ``display`` is a screen that its first vGPU shows, ``console`` one of an emulated adapter;
+    ``screen`` says what either shows.
     ``agent``: a guest agent answers in it, over a channel of its own. ``audio``: a sound card.
     ``tpm``: an emulated TPM 2.0, whose state stays with the VM. ``cpu_model``: the host's own CPU
     (``host-passthrough``), ``host-model``, or one of libvirt's by name. ``cpu_shares`` is its
@@ -178,6 +179,7 @@ class VmSpec:
     firmware: str = field(default="uefi", metadata=_DEFINITION)
     display: bool = field(default=False, metadata=_DEFINITION)
     console: bool = field(default=False, metadata=_DEFINITION)
+    screen: Screen | None = field(default=None, metadata=_DEFINITION)
     agent: bool = field(default=False, metadata=_DEFINITION)
     audio: bool = field(default=False, metadata=_DEFINITION)
     tpm: bool = field(default=False, metadata=_DEFINITION)

@@ -29,7 +29,7 @@ _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 # Fields of VmSpec that a document has in other words; all others it has as they are.
 _OTHER_WORDS = {
     *("name", "vcpus", "memory_mib", "gpus", "disks", "nics", "hugepage_kib"),
-    *("affinity", "cloud_init", "guest", "queue", "scale"),
+    *("affinity", "cloud_init", "guest", "queue", "scale", "screen"),
 }
 
 
@@ -50,6 +50,10 @@ def vm_document(spec: VmSpec) -> dict[str, Any]:
     document = {key: value for key, value in document.items() if value not in (None, [], {})}
     if spec.cloud_init is not None:
         document["cloud_init"] = _given(replace(spec.cloud_init, instance_id=""), CloudInit())
+    if spec.screen is not None:
+        heads = {"heads": spec.screen.heads} if spec.screen.heads != 1 else {}
+        resolution = spec.screen.resolution
+        document["screen"] = heads | ({"resolution": resolution} if resolution else {})
     if spec.guest is not None:
         document["guest"] = _guest(spec.guest)
     if spec.queue is not None:

@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from vgpumgr import catalog
-from vgpumgr.model.domain import PASSED_CPU
+from vgpumgr.model.domain import PASSED_CPU, Screen
 from vgpumgr.model.formats import TEMPLATE_NAMES, fill_template, parse_bytes, parse_mib
 from vgpumgr.model.gpu import PASSTHROUGH_PROFILE
 from vgpumgr.model.rolling import Rolling
@@ -49,6 +49,7 @@ from vgpumgr.spec.fields import (
 )
 from vgpumgr.spec.guest_keys import GuestModel, System, check_system, implied_switches
 from vgpumgr.spec.scale_keys import GroupScaleModel
+from vgpumgr.spec.screen_keys import ScreenModel
 from vgpumgr.spec.vm_devices import CdModel, DiskModel, NicModel, OwnNicModel
 
 MAX_GPUS = 16
@@ -255,6 +256,7 @@ class MachineModel(Strict):
     firmware: Literal["uefi", "bios"] = "uefi"
     display: bool = False
     console: bool = False
+    screen: ScreenModel | None = None
     agent: bool = False
     audio: bool = False
     tpm: bool = False
@@ -301,10 +303,18 @@ class MachineModel(Strict):
             refuse("only UEFI has it: leave firmware out", "secure_boot")
         return self
 
+    @model_validator(mode="after")
+    def _shows(self) -> MachineModel:
+        if self.screen is not None and self.display:
+            self.screen.check([each.profile for each in self.gpus if each.profile])
+        return self
+
     def spec(self, networks: Sequence[NicModel], **more: Any) -> VmSpec:
         """The VM in the model's words, with what documents of one kind alone say as ``more``."""
         switches = type(self).model_fields.keys() & SWITCHES
         implied = {*implied_switches(self.os), *(["agent"] if self.guest else [])}
+        if self.screen is not None and not self.display:
+            implied.add("console")
         on: dict[str, Any] = {each: each in implied or getattr(self, each) for each in switches}
         return VmSpec(
             name=self.name,
@@ -313,6 +323,7 @@ class MachineModel(Strict):
             gpus=tuple(each.value() for each in self.gpus),
             disks=tuple(each.value() for each in self.disks),
             cds=tuple(each.value() for each in self.cds),
+            screen=self._screen(),
             nics=tuple(each.value() for each in networks),
             cloud_init=self._seed(),
             guest=self.guest.value() if self.guest else None,
@@ -328,6 +339,11 @@ class MachineModel(Strict):
             **on,
             **more,
         )
+
+    def _screen(self) -> Screen | None:
+        """None where it is what a screen is anyhow."""
+        screen = self.screen.value() if self.screen else Screen()
+        return None if screen == Screen() else screen
 
     def _seed(self) -> CloudInit | None:
         """A guest that is prepared has a seed without being told."""

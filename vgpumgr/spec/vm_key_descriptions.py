@@ -23,6 +23,11 @@ MACHINE = {
     "console": Key(
         "An emulated screen for `vm connect`, where no vGPU shows one.", "console: true"
     ),
+    "screen": Key(
+        "The heads and the resolution of the screen: of the vGPU with `display`, else of an "
+        "emulated one, which it asks for.",
+        "screen: {heads: 2, resolution: 1920x1080}",
+    ),
     "agent": Key("A channel for `qemu-guest-agent`, which the image must contain.", "agent: true"),
     "audio": Key("A sound card, which a viewer of the VM's screen can play.", "audio: true"),
     "tpm": Key("An emulated TPM 2.0; its state stays with the VM.", "tpm: true"),
@@ -380,11 +385,19 @@ _ROLLING = {
     ),
 }
 
+_SCREEN = {
+    "heads": Key("The number of monitors that the guest sees.", "screen: {heads: 2}", "heads"),
+    "resolution": Key(
+        "The pixels of each at the start, width and height.", "screen: {resolution: 1920x1080}"
+    ),
+}
+
 VM_KEYS: Mapping[str, Mapping[str, Key]] = {
     "VM": _VM,
     "GpuModel": _GPU,
     "DiskModel": _DISK,
     "CdModel": _CD,
+    "ScreenModel": _SCREEN,
     "NicModel": _NIC,
     "SriovModel": _SRIOV,
     "PortFilterModel": _PORT_FILTER,

@@ -230,6 +230,7 @@ def domain_xml(vm: VmRecord, allocations: tuple[Allocation, ...], site: VmSite) 
         nics=tuple(_nics(vm)),
         hostdevs=_hostdevs(spec, allocations),
         graphics=spec.display or spec.console,
+        screen=spec.screen,
         optional_devices=tuple(key for key in OPTIONAL_DEVICES if getattr(spec, key)),
         cpus=vm.cpus,
         seat=numa_seat(vm, allocations, site),

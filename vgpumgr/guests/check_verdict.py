@@ -74,8 +74,35 @@ def _cloud_init(check: GuestCheck, answer: GuestAnswer) -> CheckVerdict:
         return CheckVerdict(booting=True, why=_cause(check, answer))
     if report.get("datasource") == "none":
         return CheckVerdict(final=True, why="cloud-init found no seed: nothing was prepared")
-    faults = [*_words(report.get("errors")), *_recoverable(report.get("recoverable_errors"))]
-    if status == "done" and not faults:
+    return _ended(_faults(report), well=status == "done")
+
+
+_STAGES = ("init-local", "init", "modules-config", "modules-final")
+
+
+def quick_verdict(answer: GuestAnswer) -> CheckVerdict | None:
+    """What cloud-init's own file of its state says; None where it leaves a doubt, which the command
+    settles: of a guest without cloud-init, or with one that is switched off, there is no such file.
+    """
+    found = _object(answer.output).get("v1") if answer.status == 0 else None
+    state = found if isinstance(found, dict) else {}
+    stages = [state.get(each) for each in _STAGES]
+    if not all(isinstance(each, dict) for each in stages):
+        return None
+    known = [each for each in stages if isinstance(each, dict)]
+    if state.get("stage") is not None or not known[-1].get("finished"):
+        return CheckVerdict(booting=True, why="cloud-init is at work")
+    if _text(state.get("datasource")).startswith("DataSourceNone"):
+        return CheckVerdict(final=True, why="cloud-init found no seed: nothing was prepared")
+    return _ended([fault for each in known for fault in _faults(each)])
+
+
+def _faults(report: dict[str, Any]) -> list[str]:
+    return [*_words(report.get("errors")), *_recoverable(report.get("recoverable_errors"))]
+
+
+def _ended(faults: list[str], *, well: bool = True) -> CheckVerdict:
+    if well and not faults:
         return PASSED
     told = "; ".join(faults[:3]) or "it does not say which"
     return CheckVerdict(final=True, why=f"cloud-init failed: {told}")

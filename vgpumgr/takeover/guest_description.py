@@ -56,6 +56,7 @@ class GuestDescription:
     cpu_shares: int | None = None
     hugepage_kib: int | None = None
     uuid: str = ""
+    os: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     findings: tuple[SourceFinding, ...] = ()
     problems: tuple[str, ...] = ()

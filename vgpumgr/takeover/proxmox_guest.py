@@ -59,6 +59,7 @@ def read(source: str, text: str, choices: TakeoverChoices) -> GuestDescription:
         labels=_labels(guest),
         stop=f"qm shutdown {guest.id or shlex.quote(title)}",
     )
+    found = replace(found, os=_system(guest, found))
     _machine(guest)
     _rest(guest)
     return _finished(found, guest)
@@ -251,7 +252,6 @@ def _labels(guest: ReadGuest) -> tuple[tuple[str, str], ...]:
 def _rest(guest: ReadGuest) -> None:
     """The keys of which nothing is read."""
     keys = guest.keys
-    _clock(guest)
     if is_on(keys.get("kvm", "1")):
         keys.kept("kvm", "KVM where the host has it")
     else:
@@ -286,12 +286,35 @@ def _section_text(key: str, names: str) -> str:
     return "a snapshot: it stays there; the disks come as they are now"
 
 
-def _clock(guest: ReadGuest) -> None:
+# What each stands for there, and whether the machine must have secure boot and a TPM already.
+_SYSTEMS = {
+    "win10": ("windows-10", False, "Windows 10, Server 2016 and 2019"),
+    "win11": ("windows-11", True, "Windows 11, Server 2022 and 2025"),
+}
+
+
+def _system(guest: ReadGuest, found: GuestDescription) -> str:
+    """The guest's system, where its machine here is the one that it had there, with more that the
+    host can do; empty where it would be another one.
+    """
     keys = guest.keys
     local = is_on(keys.get("localtime", "1" if guest.windows else "0"))
+    name, strict, stands_for = _SYSTEMS.get(keys.get("ostype"), ("", False, ""))
+    if name and local and (not strict or (found.secure_boot and found.tpm)):
+        keys.changed("ostype", f"os: {name}; there it stands for {stands_for}")
+        keys.kept("localtime", "the machine's clock is in local time")
+        return name
+    _clock(guest, local=local, lacks="secure boot and a TPM" if name and local else "")
+    return ""
+
+
+def _clock(guest: ReadGuest, *, local: bool, lacks: str) -> None:
+    keys = guest.keys
     if guest.windows:
         text = "the same machine for every guest" + ("; its clock is in UTC" if local else "")
-        keys.changed("ostype", f"{text}: Windows needs RealTimeIsUniversal=1" if local else text)
+        text += ": Windows needs RealTimeIsUniversal=1" if local else ""
+        text += f"; os: is left out, as it has not {lacks}" if lacks else ""
+        keys.changed("ostype", text)
     else:
         keys.kept("ostype", "the same machine for every guest")
     if local:

@@ -171,6 +171,7 @@ def _spec(
         cpu_shares=each.cpu_shares,
         hugepage_kib=each.hugepage_kib,
         uuid=each.uuid,
+        os=each.os,
         labels=dict(each.labels),
         tenant=choices.tenant,
     )

@@ -19,6 +19,7 @@ from vgpumgr.model.secret import SecretValue
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.model.vm_devices import CloudInit
 from vgpumgr.sim.injection import inject
+from vgpumgr.sim.libvirt.guest_script import GuestScript
 
 WORD = "correct-horse-battery"
 GUEST = GuestSpec(
@@ -143,6 +144,27 @@ def test_a_first_boot_takes_its_time(world):
     made(world)
     script(world, "boots", "600")
     assert look(world) == (GuestPhase.STARTING, "cloud-init is at work")
+
+
+def test_the_command_is_asked_only_where_its_file_leaves_a_doubt(world, monkeypatch):
+    made(world)
+    script(world, "boots", "600")
+    run: list[str] = []
+    answer = GuestScript.answer
+
+    def noted(own, asked, up_s, **more):
+        run.append(" ".join(asked))
+        return answer(own, asked, up_s, **more)
+
+    monkeypatch.setattr(GuestScript, "answer", noted)
+    assert look(world) == (GuestPhase.STARTING, "cloud-init is at work")
+    assert run == ["cat /run/cloud-init/status.json"]
+    known = world.ledger.vm("desk")
+    late = replace(known.guest, started=known.guest.started - 0.6 * known.spec.guest.within_s)
+    world.ledger.note_guests([late])
+    run.clear()
+    look(world)
+    assert run[0] == "cloud-init status --format json", "it may have died"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from vgpumgr import guests
-from vgpumgr.guests.check_verdict import PASSED, verdict
+from vgpumgr.guests.check_verdict import PASSED, CheckVerdict, quick_verdict, verdict
 from vgpumgr.model.guest import ChosenProfile, GuestAnswer, GuestCheck, GuestSpec
 
 FACTS = {"name": "a", "host": "h1", "tenant": "t", "driver_branch": "550", "last_gpu": "0"}
@@ -107,3 +107,53 @@ def test_a_reason_is_one_line_that_can_be_printed():
     check = GuestCheck(name="x", run=("x",), says="x is broken")
     said = verdict(check, GuestAnswer(status=1, output="first\n\x1b[31mlast\x07 line\n\n"))
     assert said.why == "x is broken: [31mlast  line"
+
+
+def state(stage=None, finished=2.0, datasource="DataSourceNoCloud [seed=/dev/sr0]", **final):
+    """cloud-init's own file of its state, as 22.4 and 25.1 write it."""
+    done = {"errors": [], "start": 1.0, "finished": 2.0}
+    stages = {each: dict(done) for each in ("init-local", "init", "modules-config")}
+    last = {**done, "finished": finished, **final}
+    return json.dumps(
+        {"v1": {"datasource": datasource, "stage": stage, **stages, "modules-final": last}}
+    )
+
+
+MISSING = "('package_update_upgrade_install', no such package)"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (state(), PASSED),
+        (
+            state("modules-final", None),
+            CheckVerdict(booting=True, why="cloud-init is at work"),
+        ),
+        (state(None, None), CheckVerdict(booting=True, why="cloud-init is at work")),
+        (
+            state(errors=[MISSING]),
+            CheckVerdict(
+                final=True,
+                why="cloud-init failed: package_update_upgrade_install: no such package",
+            ),
+        ),
+        (
+            state(recoverable_errors={"WARNING": ["no such package"]}),
+            CheckVerdict(final=True, why="cloud-init failed: no such package"),
+        ),
+        (state(recoverable_errors={"DEPRECATED": ["chpasswd"]}), PASSED),
+        (
+            state(datasource="DataSourceNone"),
+            CheckVerdict(final=True, why="cloud-init found no seed: nothing was prepared"),
+        ),
+        ("{}", None),
+        ('{"v1": {}}', None),
+        ('{"v1": [1]}', None),
+        ('{"v1": {"stage": null, "init": 5}}', None),
+        ("no json", None),
+    ],
+)
+def test_the_file_of_cloud_inits_state_says_what_the_command_would(text, said):
+    assert quick_verdict(GuestAnswer(status=0, output=text)) == said
+    assert quick_verdict(GuestAnswer(status=1, output=text)) is None

@@ -259,3 +259,29 @@ def test_a_vm_that_was_taken_over_before_is_known_again() -> None:
 def test_another_file_of_keys_and_values_is_no_guest() -> None:
     with pytest.raises(Unreadable, match="none of the keys"):
         parse("root:x:0:0:root:/root:/bin/bash\ndaemon: y\n")
+
+
+EFI = (
+    "bios: ovmf\nefidisk0: local:1/v.raw,efitype=4m,pre-enrolled-keys=1,size=4M\n"
+    "tpmstate0: local:1/t.raw,size=4M,version=v2.0\ncores: 2\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "system"),
+    [
+        (f"ostype: win11\n{EFI}", "windows-11"),
+        ("ostype: win11\n", ""),
+        ("ostype: win10\n", "windows-10"),
+        ("ostype: win10\nlocaltime: 0\n", ""),
+        ("ostype: l26\n", ""),
+        ("ostype: win8\n", ""),
+    ],
+)
+def test_the_system_comes_along_where_its_machine_stays_what_it_was(
+    lines: str, system: str
+) -> None:
+    text = PLAIN.replace("memory: 1024", "memory: 4096")
+    found = spec(f"{text}{lines}")
+    assert found.os == system
+    assert vm_document(found).get("os", "") == system

@@ -11,15 +11,17 @@ from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.reservation.vm_volumes import SEED_BYTES, attached
 from vgpumgr.engine.steps.cloud_init_seed import EMPTIED, emptied_image, guest_facts
 from vgpumgr.engine.vms.guest_readiness import GuestLook, after
-from vgpumgr.guests.check_verdict import CheckVerdict, printable, verdict
+from vgpumgr.guests.check_verdict import CheckVerdict, printable, quick_verdict, verdict
 from vgpumgr.model.domain import OFF
 from vgpumgr.model.errors import HostRefused, NotFound, VgpumgrError
-from vgpumgr.model.guest import GuestCommand, GuestPhase, GuestRecord, GuestSpec
+from vgpumgr.model.guest import GuestCheck, GuestCommand, GuestPhase, GuestRecord, GuestSpec
 from vgpumgr.model.ports import WAIT_LIMITS, Host
 from vgpumgr.model.vm import VmRecord, VmState
 
 # The seconds that a host gets in one turn: the rest of its guests have the next one.
 SPENT_S = 20.0
+# For a file to be printed.
+_QUICK_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,8 @@ def looked_at(host: Host, vm: VmRecord, now: float) -> GuestRecord:
     guest = vm.spec.guest
     assert guest is not None, "only VMs with checks are looked at"
     before = vm.guest or GuestRecord(vm_id=vm.id)
-    record = after(before, _look(host, vm, guest), guest.within_s, now)
+    look = _look(host, vm, guest, quick=_is_early(before, guest, now))
+    record = after(before, look, guest.within_s, now)
     if record.phase is not GuestPhase.READY or record.emptied_at:
         return record
     try:
@@ -92,7 +95,23 @@ def looked_at(host: Host, vm: VmRecord, now: float) -> GuestRecord:
         return replace(record, why=f"its seed could not be emptied: {error.why or error.message}")
 
 
-def _look(host: Host, vm: VmRecord, guest: GuestSpec) -> GuestLook:
+def _quickly(host: Host, vm: VmRecord, check: GuestCheck) -> CheckVerdict | None:
+    """None where there is no quick way, or it leaves a doubt."""
+    if not check.quick:
+        return None
+    command = GuestCommand(run=check.quick, timeout_s=_QUICK_S)
+    answer = host.domains.run_in_guest(vm.domain_uuid, command)
+    return quick_verdict(answer) if answer is not None else None
+
+
+def _is_early(before: GuestRecord, guest: GuestSpec, now: float) -> bool:
+    """Is there no sign yet that its first boot hangs? A cloud-init that died says to its file's
+    readers for ever that it is at work.
+    """
+    return not before.started or now - before.started < guest.within_s / 2
+
+
+def _look(host: Host, vm: VmRecord, guest: GuestSpec, *, quick: bool) -> GuestLook:
     if vm.state is not VmState.ACTIVE or not vm.running:
         return GuestLook(runs=False)
     told: CheckVerdict | None = None
@@ -103,17 +122,19 @@ def _look(host: Host, vm: VmRecord, guest: GuestSpec) -> GuestLook:
         why = f"its file does not suit this release's guest profiles: {error.args[0]}"
         return GuestLook(failed=CheckVerdict(final=True, why=why))
     for check in checks:
-        command = GuestCommand(run=check.run, timeout_s=check.timeout_s)
         try:
-            answer = host.domains.run_in_guest(vm.domain_uuid, command)
+            said = _quickly(host, vm, check) if quick else None
+            if said is None:
+                command = GuestCommand(run=check.run, timeout_s=check.timeout_s)
+                answer = host.domains.run_in_guest(vm.domain_uuid, command)
+                said = verdict(check, answer) if answer is not None else None
         except HostRefused as error:
             return GuestLook(refused=printable(error.why or error.message))
         except NotFound:
             return GuestLook(runs=False)
-        if answer is None:
+        if said is None:
             facts = host.domains.look(vm.name)
             return GuestLook(runs=facts is not None and facts.state not in OFF, mute=True)
-        said = verdict(check, answer)
         if said.well:
             continue
         if told is None and said.final:

@@ -42,6 +42,8 @@ class GuestScript:
             why = "The command guest-exec has been disabled for this instance"
             raise HostRefused("the agent runs no programs", why=why)
         failed = next((said for words, said in self.fails if words in line), None)
+        if line.endswith("cloud-init/status.json"):
+            return GuestAnswer(status=0, output=self._state(up_s, failed))
         report = next((each for each in _REPORTS if each in line), "")
         if report:
             return GuestAnswer(status=0, output=self._report(report, up_s, failed))
@@ -52,6 +54,19 @@ class GuestScript:
         if run[0] == "nvidia-smi" and not has_gpu:
             return GuestAnswer(status=9, output=_NO_DRIVER)
         return GuestAnswer(status=0, output=_WELL.get(" ".join(run[:2]), ""))
+
+    def _state(self, up_s: float, failed: str | None) -> str:
+        """cloud-init's own file of its state."""
+        over = up_s >= self.boot_s
+        stages: dict[str, dict[str, object]] = {
+            each: {"errors": [], "start": 1.0, "finished": 2.0 if over else None}
+            for each in ("init-local", "init", "modules-config", "modules-final")
+        }
+        errors = [failed] if over and failed is not None else []
+        stages["modules-final"] = {**stages["modules-final"], "errors": errors}
+        source = "DataSourceNoCloud [seed=/dev/sr0]"
+        stage = None if over else "modules-final"
+        return json.dumps({"v1": {"datasource": source, "stage": stage, **stages}})
 
     def _report(self, report: str, up_s: float, failed: str | None) -> str:
         over = up_s >= self.boot_s

@@ -97,6 +97,8 @@ class ChangeRoutes:
         previews = bool(question.preview) and call.may_call(question.preview)
         ready = previews and not lacks(question.preview, asked)
         preview = await _preview(question.preview, call, asked) if ready else None
+        agreed = question.agreed(preview) if preview and not _refused(preview) else {}
+        asked = {**asked, **agreed}
         also = [each for each in question.also if ready and call.may_call(each)]
         hidden = hidden_fields(asked, question)
         values = {
@@ -114,7 +116,9 @@ class ChangeRoutes:
             "also": [(each, await _preview(each, call, asked)) for each in also],
             "mark": mark_of(question.preview, asked) if preview and not _refused(preview) else "",
             "looks": previews and _is_chosen(question),
-            "does": call.may_call(question.endpoint) and (ready or not previews),
+            "does": call.may_call(question.endpoint)
+            and (ready or not previews)
+            and all(agreed.values()),
             "problem": problem.as_dict() if problem else None,
             "notice": notice,
         }

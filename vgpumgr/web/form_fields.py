@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, get_args, get_origin
 from urllib.parse import parse_qsl
@@ -86,6 +87,16 @@ def parameters_of(name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The part of it that the endpoint has as parameters."""
     known = all_parameters(ENDPOINTS[name]).model_fields
     return {key: asked[key] for key in known if key in asked}
+
+
+def utc_seconds(text: str) -> float:
+    """The Unix time of a day or moment in UTC; UsageError where it is none."""
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+    except ValueError as error:
+        raise UsageError(
+            f"{text[:40]} is no time", next="2026-12-01T08:00, for instance"
+        ) from error
 
 
 def mark_of(name: str, asked: Mapping[str, Any]) -> str:

@@ -27,13 +27,15 @@ NO_PARAMETERS: Asks = _none
 class PageRead:
     """One read of a page: its answer is ``name`` in the template. ``asked`` makes the endpoint's
     parameters of the address. What the user may not read is None there; the page is refused where
-    it is ``needed``.
+    it is ``needed``. ``instead`` is the endpoint that is read where this one refuses what is asked:
+    why it did is under ``refused`` in the answer.
     """
 
     name: str
     endpoint: str
     asked: Asks = _none
     needed: bool = True
+    instead: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from vgpumgr.api.service import Service
 from vgpumgr.endpoints.registry import ENDPOINTS
 from vgpumgr.model.errors import AccessRefused, LoginRefused, NotFound, VgpumgrError
 from vgpumgr.web.html_answers import error_page, html, to_page
-from vgpumgr.web.page import Page
+from vgpumgr.web.page import Page, PageRead
 from vgpumgr.web.page_call import PageCall
 from vgpumgr.web.rendering import render
 
@@ -50,6 +50,7 @@ MENU = (
     MenuEntry("Use", "/use", "use.show"),
     MenuEntry("Layouts", "/layouts", "layout.show"),
     MenuEntry("Power", "/power", "power.list"),
+    MenuEntry("Cost", "/cost", "report.usage"),
     MenuEntry("Images", "/images", "image.list"),
     MenuEntry("Backups", "/backups", "backup.list"),
     MenuEntry("Take over", "/takeover", "takeover.plan"),
@@ -151,8 +152,17 @@ async def _answers(page: Page, call: PageCall, place: dict[str, str]) -> dict[st
                 raise refusal(call, each.endpoint)
             found[each.name] = None
             continue
-        found[each.name] = await call.read(each.endpoint, each.asked(place))
+        found[each.name] = await _read(each, call, place)
     return found
+
+
+async def _read(read: PageRead, call: PageCall, place: dict[str, str]) -> dict[str, Any]:
+    try:
+        return await call.read(read.endpoint, read.asked(place))
+    except VgpumgrError as error:
+        if not read.instead:
+            raise
+        return {**await call.read(read.instead, read.asked(place)), "refused": error.as_dict()}
 
 
 def refusal(call: PageCall, name: str) -> VgpumgrError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vgpumgr.model.formats import counted
@@ -65,7 +65,8 @@ class Question:
     ``preview`` is the endpoint that tells what would happen, with the same parameters as far as it
     has them, and ``also`` are others that are shown with it; ``back`` is where its page is.
     Parameters that were given in a form are ``shown``. ``reads`` are for the options of its
-    choices, ``intro`` says what is good to know first.
+    choices, ``intro`` says what is good to know first. ``agreed`` makes parameters of the preview
+    that hold the change to what was shown; where they are empty, there is nothing to be done.
 
     A question comes back where its change was refused, with what was typed; and where something
     else was chosen than its preview is about.
@@ -82,6 +83,7 @@ class Question:
     ends_something: bool = False
     reads: tuple[PageRead, ...] = ()
     intro: str = ""
+    agreed: Callable[[Asked], Asked] = field(default=lambda _preview: {})
 
 
 def several(verb: str, noun: str) -> Callable[[Asked], str]:

@@ -4,7 +4,9 @@ from vgpumgr.web.page import Page
 from vgpumgr.web.pages import (
     access,
     backups,
+    balance,
     consoles,
+    costs,
     files,
     fleet,
     gpus,
@@ -21,7 +23,7 @@ from vgpumgr.web.questions import Question
 
 _SUBJECTS = (
     *(files, hosts, vms, consoles, pools, queue, fleet, operations, access, secrets, webhooks),
-    *(gpus, trail, backups),
+    *(gpus, trail, backups, costs, balance),
 )
 PAGES: tuple[Page, ...] = tuple(page for each in _SUBJECTS for page in each.PAGES)
 QUESTIONS: dict[str, Question] = {

@@ -35,6 +35,14 @@ PAGES = (
         more=_list,
     ),
     Page(
+        path="/health",
+        title="Health",
+        section="GPUs",
+        template="health.html",
+        reads=(PageRead("health", "health.evaluate"),),
+        more=lambda answers, place: {"list": item_list(answers["health"]["items"], place)},
+    ),
+    Page(
         path="/gpus/{gpu:path}",
         title="GPU",
         section="GPUs",

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from vgpumgr.web.item_list import item_list
 from vgpumgr.web.page import Page, PageRead, Place, named
-from vgpumgr.web.questions import Choice, Question, at, one, page_of, several
+from vgpumgr.web.questions import Choice, Question, at, names_of, one, page_of, several
 
 _KEY = Choice(
     "fingerprint", "Fingerprint of its SSH key", "text", "SHA256:…, as ssh-keygen -lf says there"
@@ -205,6 +205,40 @@ QUESTIONS = (
         text=one("End maintenance of"),
         button="End",
         back=page_of("hosts", "name"),
+    ),
+    Question(
+        endpoint="host.set-fence",
+        text=one("Set the fence programs of"),
+        button="Set them",
+        back=page_of("hosts", "name"),
+        intro="They run at the controller, without a shell, when the host is lost: its VMs are "
+        "started elsewhere only after the status program has said that it is off.",
+        choices=(
+            Choice(
+                "off", "What switches it off", "lines", "the program, and each argument, a line"
+            ),
+            Choice("status", "What says whether it is off", "lines", "the same"),
+            Choice(
+                *("secret", "Secret", "text", "its name; {secret} in an argument is its file"),
+                names_of("secrets"),
+            ),
+        ),
+        reads=(PageRead("secrets", "secret.list", needed=False),),
+    ),
+    Question(
+        endpoint="host.check-fence",
+        text=one("Run the status program of"),
+        button="Run it",
+        back=page_of("hosts", "name"),
+        intro="Nothing is switched off.",
+    ),
+    Question(
+        endpoint="host.remove-fence",
+        text=one("Remove the fence programs of"),
+        button="Remove",
+        back=page_of("hosts", "name"),
+        intro="Once it is lost, its VMs are started elsewhere only at a person's word.",
+        ends_something=True,
     ),
     Question(
         endpoint="host.evacuate",

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from vgpumgr.audit.event_classes import EVENT_CLASSES
-from vgpumgr.model.errors import UsageError
+from vgpumgr.web.form_fields import utc_seconds
 from vgpumgr.web.item_list import item_list
 from vgpumgr.web.listing import Column, Listing
 from vgpumgr.web.page import Page, PageRead, Place
@@ -35,17 +35,8 @@ _FILTERS = ("vm", "host", "operation", "event", "user", "tenant")
 def _trail(place: Place) -> dict[str, Any]:
     asked: dict[str, Any] = {key: place[key] for key in _FILTERS if place.get(key)}
     if place.get("since"):
-        asked["since"] = _seconds(place["since"])
+        asked["since"] = utc_seconds(place["since"])
     return {"limit": 1000, **asked}
-
-
-def _seconds(text: str) -> float:
-    try:
-        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
-    except ValueError as error:
-        raise UsageError(
-            f"{text[:40]} is no time", next="2026-12-01T08:00, for instance"
-        ) from error
 
 
 def _spans(place: Place) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vgpumgr.web.item_list import item_list
@@ -36,10 +36,13 @@ class RowAction:
 
 @dataclass(frozen=True, slots=True)
 class NewThing:
-    """A button above the list that leads to a question with fields of its own."""
+    """A button above the list that leads to a question with fields of its own; ``fields`` is what
+    they begin with.
+    """
 
     endpoint: str
     label: str
+    fields: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

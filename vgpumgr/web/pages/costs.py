@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import yaml
 
+from vgpumgr.web.documents import SOURCE
 from vgpumgr.web.form_fields import utc_seconds
 from vgpumgr.web.item_list import item_list
 from vgpumgr.web.listing import Column, Listing, RowAction
@@ -82,7 +83,12 @@ def _prices(answers: dict[str, Any], place: Place) -> Mapping[str, Any]:
         {**book, "prices": {each["model"]: each["gpu_hour"] for each in book["prices"]}}
         for book in books
     ]
-    return {"listing": _PRICES, "list": item_list(items, place), "draft": _draft(books)}
+    return {
+        "listing": _PRICES,
+        "list": item_list(items, place),
+        "draft": _draft(books),
+        "source": SOURCE,
+    }
 
 
 def _draft(books: list[dict[str, Any]]) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from vgpumgr import guests
+from vgpumgr.web.documents import SOURCE
 from vgpumgr.web.item_list import item_list
-from vgpumgr.web.listing import Column, Listing, RowAction, list_page
+from vgpumgr.web.listing import Column, Listing, NewThing, RowAction, list_page
 from vgpumgr.web.page import Page, PageRead, Place, named
 from vgpumgr.web.questions import Answers, Choice, Question, at, names_of, one, page_of, several
 
@@ -33,6 +34,13 @@ _GUEST_PROFILES = Listing(
     intro="Software that a guest gets at its first boot, and the checks that show that it works: "
     "guest: {profiles: [NAME]} in a VM's file.",
 )
+_FLAVOUR = """\
+apiVersion: vgpumgr/v1
+kind: Flavour
+name: small
+vcpus: 4
+memory: 8GiB
+"""
 _FLAVOURS = Listing(
     (
         Column("Flavour", "name"),
@@ -44,9 +52,9 @@ _FLAVOURS = Listing(
         Column("By", "set_by"),
     ),
     (RowAction("flavour.delete", "Delete", {"name": "name"}),),
+    (NewThing("flavour.apply", "Set flavours", {"text": _FLAVOUR, "source": SOURCE}),),
     hint="name, VM, pool",
-    intro="Sizes of VMs by name: flavour: NAME in a VM's file. vgpumgr flavour apply -f FILE "
-    "writes them.",
+    intro="Sizes of VMs by name: flavour: NAME in a VM's file.",
 )
 
 PAGES = (
@@ -216,6 +224,15 @@ QUESTIONS = (
         back=page_of("vms", "name"),
         intro="To the guest's own remote desktop (RDP), at the address that its agent tells.",
         choices=(Choice("port", "Port", "number", "3389 if nothing is said"),),
+    ),
+    Question(
+        endpoint="flavour.apply",
+        text=lambda _: "Set flavours",
+        button="Set them",
+        back=at("/flavours"),
+        intro="One of a name that there is becomes as this says; VMs and pools that have it change "
+        "when their files are applied again.",
+        choices=(Choice("text", "Flavours, as YAML", "area"),),
     ),
     Question(
         endpoint="flavour.delete",

@@ -5,8 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 case "${1:-demo}" in
-  demo) packages="python3 python3-venv python3-dev gcc libc6-dev pkg-config libvirt-dev libvirt0" ;;
-  test) packages="libvirt-daemon libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils ovmf swtpm swtpm-tools openssh-client openssh-server iproute2 iptables sudo postgresql chromium fonts-dejavu-core bindfs fuse3 libvirt-daemon-driver-storage-rbd qemu-block-extra ceph-mon ceph-osd ceph-common" ;;
+  demo) packages="python3 python3-venv python3-dev gcc libc6-dev pkg-config libvirt-dev libvirt0 libldap2-dev libsasl2-dev" ;;
+  test) packages="libvirt-daemon libvirt-daemon-system libvirt-clients qemu-system-x86 qemu-utils ovmf swtpm swtpm-tools openssh-client openssh-server iproute2 iptables sudo postgresql chromium fonts-dejavu-core bindfs fuse3 libvirt-daemon-driver-storage-rbd qemu-block-extra slapd ceph-mon ceph-osd ceph-common" ;;
   monitoring) packages="" ;;
   lab) packages="$(grep -v '^#' tests/lab/packages.txt | tr '\n' ' ')" ;;
   release) packages="mmdebstrap dnsmasq-base fdisk gpg" ;;

@@ -58,6 +58,8 @@ class _NoLimits:
 
     def count_login(self, _address: str) -> None: ...
 
+    def count_password(self, _user: str) -> None: ...
+
 
 class _WorkersHere:
     """Workers that are no processes."""
@@ -83,6 +85,7 @@ class Inside:
         self.service._loop = self._loop
         self.service.limits = _NoLimits()  # type: ignore[assignment]
         self.service.for_changes = self.service.for_uploads = CapacityLimiter(40)
+        self.service.for_logins = CapacityLimiter(40)
         self._made = 0
 
     def close(self) -> None:

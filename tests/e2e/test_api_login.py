@@ -25,11 +25,11 @@ class Colleague:
         self.home = home
         self.ok("context", "add", "prod", "--server", api.url, "--ca", str(ca))
 
-    def __call__(self, *args: str) -> Ran:
+    def __call__(self, *args: str, stdin: bytes = b"") -> Ran:
         environ = {"HOME": str(self.home), "XDG_CONFIG_HOME": str(self.home / "config")}
         with mock.patch.dict(os.environ, environ):
             os.environ.pop("VGPUMGR_STATE_DIR", None)
-            return run_argv("vgpumgr", *args)
+            return run_argv("vgpumgr", *args, stdin=stdin)
 
     def ok(self, *args: str) -> Ran:
         ran = self(*args)

@@ -1,23 +1,29 @@
-"""Logins of the command line at the identity provider: a code that is typed in a browser."""
+"""Logins of the command line: at the identity provider by a code that is typed in a browser, at a
+directory by a password.
+"""
 
 from __future__ import annotations
 
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from anyio import to_thread
 from fastapi import FastAPI, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SecretStr
 
 from vgpumgr.api.authentication import address_of, shown_secret
 from vgpumgr.api.incoming_call import PREFIX
 from vgpumgr.api.problems import failures
+from vgpumgr.identity.directory_login import LONGEST_PASSWORD
 from vgpumgr.model.actor import Actor, acting
 from vgpumgr.model.errors import LoginRefused, NotFound
 
 if TYPE_CHECKING:
+    from vgpumgr.access.principal import Principal
     from vgpumgr.api.service import Service
     from vgpumgr.identity.oidc_login import DeviceLogin, OidcLogin
 
@@ -42,6 +48,13 @@ class LoginPoll(BaseModel):
     """A login that was begun, by the secret that was told of it."""
 
     login: str = Field(min_length=1, max_length=255)
+
+
+class PasswordLogin(BaseModel):
+    """A login at the directory."""
+
+    user: str = Field(min_length=1, max_length=200)
+    password: SecretStr = Field(min_length=1, max_length=LONGEST_PASSWORD)
 
 
 class PolledLogin(BaseModel):
@@ -119,12 +132,23 @@ class LoginRoutes:
         if principal is None:
             return PolledLogin(done=False, interval_s=device.interval_s)
         self.logins.end(asked.login)
+        return self._begun(principal, address, device.interval_s)
+
+    def with_password(self, asked: PasswordLogin, request: Request) -> PolledLogin:
+        """Log in at the directory."""
+        address = address_of(request)
+        principal = directory_principal(
+            self.service, asked.user, asked.password.get_secret_value(), address
+        )
+        return self._begun(principal, address, 0.0)
+
+    def _begun(self, principal: Principal, address: str, interval_s: float) -> PolledLogin:
         access = self.service.app.access
         with acting(access.of_principal(principal, address).actor):
             session, secret = access.logins.begin(principal, address)
         return PolledLogin(
             done=True,
-            interval_s=device.interval_s,
+            interval_s=interval_s,
             user=principal.user,
             secret=secret,
             expires_s=session.expires_at - session.created_at,
@@ -141,26 +165,65 @@ class LoginRoutes:
     def _provider(self) -> OidcLogin:
         found = self.service.app.access.oidc
         if found is None:
+            directory = self.service.app.access.directory is not None
             raise NotFound(
                 "no identity provider is set",
                 why="the server's settings have no auth.oidc.issuer",
-                next="show an API token: vgpumgr token create",
+                next="vgpumgr login --user NAME"
+                if directory
+                else "show an API token: vgpumgr token create",
             )
         return found
 
 
+def directory_principal(service: Service, user: str, password: str, address: str) -> Principal:
+    """Who has that name and password at the directory; a refusal is kept in the trail. Limited by
+    address and by user before the directory is asked.
+    """
+    directory = service.app.access.directory
+    if directory is None:
+        raise NotFound(
+            "no directory is set",
+            why="the server's settings have no auth.ldap.url",
+            next="vgpumgr login, or show an API token",
+        )
+    service.limits.count_login(address)
+    service.limits.count_password(user)
+    try:
+        return directory.log_in(user, password)
+    except LoginRefused as error:
+        service.refused(Actor(user="", address=address), error)
+        raise
+
+
 def add_login_routes(api: FastAPI, service: Service) -> None:
-    """Add them all."""
+    """Add them all. They may wait for another server, and do so in threads of their own."""
     routes = LoginRoutes(service)
-    for path, name, handler in (
-        ("/logins", "login.begin", routes.begin),
-        ("/logins:poll", "login.poll", routes.poll),
-        ("/logout", "login.end", routes.end),
-    ):
+
+    async def begin(request: Request) -> BegunLogin:
+        return await to_thread.run_sync(routes.begin, request, limiter=service.for_logins)
+
+    async def poll(asked: LoginPoll, request: Request) -> PolledLogin:
+        return await to_thread.run_sync(routes.poll, asked, request, limiter=service.for_logins)
+
+    async def with_password(asked: PasswordLogin, request: Request) -> PolledLogin:
+        return await to_thread.run_sync(
+            routes.with_password, asked, request, limiter=service.for_logins
+        )
+
+    handlers: tuple[tuple[str, str, Callable[..., Any], Callable[..., Any]], ...] = (
+        ("/logins", "login.begin", begin, routes.begin),
+        ("/logins:poll", "login.poll", poll, routes.poll),
+        ("/logins:password", "login.password", with_password, routes.with_password),
+        ("/logout", "login.end", routes.end, routes.end),
+    )
+    for path, name, handler, described in handlers:
         api.add_api_route(
             PREFIX + path,
             handler,
             methods=["POST"],
+            summary=described.__name__.replace("_", " ").title(),
+            description=described.__doc__,
             operation_id=name,
             tags=["login"],
             responses=failures(),

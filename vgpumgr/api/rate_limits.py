@@ -62,6 +62,7 @@ class RateLimits:
         self._requests = RateLimit(lambda: TokenBucket(REQUESTS_A_SECOND, REQUESTS_AT_ONCE))
         self._changes = RateLimit(lambda: TokenBucket(CHANGES_A_SECOND, CHANGES_AT_ONCE))
         self._logins = RateLimit(lambda: TokenBucket(LOGINS_A_MINUTE / 60, LOGINS_A_MINUTE))
+        self._passwords = RateLimit(lambda: TokenBucket(LOGINS_A_MINUTE / 60, LOGINS_A_MINUTE))
 
     def require_request(self, who: Established, *, changes: bool) -> None:
         """TooManyRequests where a user asks too often; not over this machine's socket."""
@@ -85,5 +86,17 @@ class RateLimits:
             raise TooManyRequests(
                 "too many logins from this address",
                 why=f"{LOGINS_A_MINUTE} a minute may be begun or fail",
+                retry_s=bucket.wait_s(),
+            )
+
+    def count_password(self, user: str) -> None:
+        """A password is shown for a user, from wherever: TooManyRequests for more than may be, so
+        that many addresses together guess no more, nor have the directory lock the user out.
+        """
+        bucket = self._passwords.of(user.casefold())
+        if not bucket.take():
+            raise TooManyRequests(
+                "too many logins of this user",
+                why=f"{LOGINS_A_MINUTE} a minute may be tried",
                 retry_s=bucket.wait_s(),
             )

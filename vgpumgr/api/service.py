@@ -33,6 +33,8 @@ CHANGES_AT_ONCE = 64
 """Threads that wait for the ledger's write lock or for a worker; those of reads are others."""
 UPLOADS_AT_ONCE = 16
 """Threads that write pieces of uploads."""
+LOGINS_AT_ONCE = 16
+"""Threads that wait for an identity provider or a directory."""
 KEPT_JOBS = 1000
 """The number of jobs that are kept with their answers."""
 
@@ -50,6 +52,7 @@ class Service:
         self._loop: asyncio.AbstractEventLoop
         self.for_changes: CapacityLimiter
         self.for_uploads: CapacityLimiter
+        self.for_logins: CapacityLimiter
         self.answers = LiveAnswers(app.writable_ledger.version)
         self.limits = RateLimits()
         self._refusals = TokenBucket(REFUSALS_A_MINUTE / 60.0, REFUSALS_A_MINUTE)
@@ -60,6 +63,7 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self.for_changes = CapacityLimiter(CHANGES_AT_ONCE)
         self.for_uploads = CapacityLimiter(UPLOADS_AT_ONCE)
+        self.for_logins = CapacityLimiter(LOGINS_AT_ONCE)
         self.workers.start()
         self.consoles.start()
         self.changes.start()

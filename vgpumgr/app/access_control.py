@@ -24,6 +24,7 @@ from vgpumgr.model.role_binding import ALL_TENANTS, Role
 
 if TYPE_CHECKING:
     from vgpumgr.app.config import Config
+    from vgpumgr.identity.directory_process import DirectoryLogins
     from vgpumgr.identity.oidc_login import OidcLogin
     from vgpumgr.identity.pending_logins import PendingLogins
 
@@ -82,6 +83,29 @@ class AccessControl:
             scopes=config.auth_oidc_scopes,
         )
         return OidcLogin(settings, _now)
+
+    @cached_property
+    def directory(self) -> DirectoryLogins | None:
+        """Logins at the directory; None where the settings name none."""
+        from vgpumgr.identity.directory_login import DirectorySettings
+        from vgpumgr.identity.directory_process import DirectoryLogins, DirectoryServers
+
+        config = self._config
+        if not config.auth_ldap_url or config.auth_ldap_bind_password_file is None:
+            return None
+        settings = DirectorySettings(
+            bind_dn=config.auth_ldap_bind_dn,
+            bind_password_file=config.auth_ldap_bind_password_file,
+            user_base=config.auth_ldap_user_base,
+            user_filter=config.auth_ldap_user_filter,
+            user_name=config.auth_ldap_user_name,
+            group_base=config.auth_ldap_group_base,
+            group_filter=config.auth_ldap_group_filter,
+            group_name=config.auth_ldap_group_name,
+            nested=config.auth_ldap_nested,
+        )
+        servers = DirectoryServers(config.auth_ldap_url, config.auth_ldap_ca)
+        return DirectoryLogins(settings, servers)
 
     @cached_property
     def pending_logins(self) -> PendingLogins:

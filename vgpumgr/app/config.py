@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vgpumgr.app import setting_values as values
+from vgpumgr.app.directory_values import directory_values
 from vgpumgr.app.setting_files import MIX, home, setting_sources
 from vgpumgr.app.setting_values import (
     BACKUP_KEEP,
@@ -66,8 +67,9 @@ class Config:
     ``api_listen`` is ``HOST:PORT`` of the API over TLS, the files next to it are PEM;
     ``api_loopback`` the port of 127.0.0.1 where a login is not needed to read (0: none).
     Login sessions and tokens are forgotten ``access_keep`` seconds after their end.
-    ``auth_oidc_*`` are an identity provider for logins (no issuer: none), ``auth_certificate_user``
-    the part of a client certificate that names its user (empty: certificates log in no user).
+    ``auth_oidc_*`` are an identity provider for logins (no issuer: none), ``auth_ldap_*`` a
+    directory (no URL: none), ``auth_certificate_user`` the part of a client certificate that names
+    its user (empty: certificates log in no user).
     Every ``telemetry_interval`` seconds (0: never) `serve` asks hosts for their figures, and
     writes what comes of them to ``telemetry_dir``: ``telemetry_series`` says which series,
     ``telemetry_user_labels`` whether owners of dedicated desktops are named in labels.
@@ -114,6 +116,17 @@ class Config:
     auth_oidc_user_claim: str = "sub"
     auth_oidc_groups_claim: str = "groups"
     auth_oidc_scopes: tuple[str, ...] = ("openid", "profile")
+    auth_ldap_url: tuple[str, ...] = ()
+    auth_ldap_bind_dn: str = ""
+    auth_ldap_bind_password_file: Path | None = None
+    auth_ldap_user_base: str = ""
+    auth_ldap_user_filter: str = "(uid={user})"
+    auth_ldap_user_name: str = "uid"
+    auth_ldap_group_base: str = ""
+    auth_ldap_group_filter: str = "(member={dn})"
+    auth_ldap_group_name: str = "cn"
+    auth_ldap_nested: bool = False
+    auth_ldap_ca: Path | None = None
     auth_certificate_user: str = ""
     access_keep: float = ACCESS_KEEP_S
     telemetry_interval: float = TELEMETRY_S
@@ -220,6 +233,7 @@ def _build(settings: Mapping[str, SettingText], environ: Mapping[str, str]) -> C
         auth_oidc_user_claim=texts.get("auth_oidc_user_claim", "sub"),
         auth_oidc_groups_claim=values.groups_claim(settings),
         auth_oidc_scopes=values.words(texts, "auth_oidc_scopes", ("openid", "profile")),
+        **directory_values(settings),
         auth_certificate_user=values.certificate_user(settings),
         access_keep=values.span(settings, "access_keep", ACCESS_KEEP_S),
         telemetry_interval=values.number(settings, "telemetry_interval", TELEMETRY_S, or_none=True),

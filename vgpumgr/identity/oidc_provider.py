@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vgpumgr.identity.oidc_http import OidcHttp, checked_url
+from vgpumgr.identity.private_file import read_private_file
 from vgpumgr.model.errors import LoginRefused
 
 KEPT_S = 3600.0
@@ -16,7 +17,6 @@ KEPT_S = 3600.0
 ASK_AGAIN_S = 60.0
 """For a key that is not known the provider is asked again, but not more often."""
 _MOST_KEYS = 100
-_OTHERS_MAY_READ = 0o007
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +36,7 @@ class OidcSettings:
     def client_secret(self) -> str:
         """The secret as the file has it now; empty for a public client."""
         path = self.client_secret_file
-        if path is None:
-            return ""
-        try:
-            if path.stat().st_mode & _OTHERS_MAY_READ:
-                raise LoginRefused(f"other users may read {path}", next=f"chmod o= {path}")
-            return path.read_text().strip()
-        except OSError as error:
-            raise LoginRefused(f"{path} cannot be read", why=str(error.strerror)) from error
+        return "" if path is None else read_private_file(path)
 
 
 class OidcProvider:

@@ -20,6 +20,7 @@ class LoginMethod(StrEnum):
     TOKEN = "token"  # noqa: S105
     CERTIFICATE = "certificate"
     BROWSER = "browser"
+    DIRECTORY = "directory"
     LOOPBACK = "loopback"
 
 

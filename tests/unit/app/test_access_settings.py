@@ -40,9 +40,45 @@ auth:
     assert AccessControl(None, config).oidc is not None
 
 
+LDAP = """
+auth:
+  ldap:
+    url: ldaps://dc1.example.org, ldap://dc2.example.org:3389
+    bind_dn: cn=vgpumgr,dc=example,dc=org
+    bind_password_file: /etc/vgpumgr/ldap
+    user_base: ou=people,dc=example,dc=org
+"""
+
+
+def test_a_directory(tmp_path: Path) -> None:
+    more = '    user_filter: "(sAMAccountName={user})"\n    nested: true\n    ca: /etc/ca.pem\n'
+    config = loaded(tmp_path, LDAP + more)
+    assert config.auth_ldap_url == ("ldaps://dc1.example.org", "ldap://dc2.example.org:3389")
+    assert config.auth_ldap_user_base == "ou=people,dc=example,dc=org"
+    assert config.auth_ldap_user_filter == "(sAMAccountName={user})"
+    assert config.auth_ldap_nested and config.auth_ldap_ca == Path("/etc/ca.pem")
+    assert AccessControl(None, config).directory is not None
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ('user_filter: "(uid=*)"', "is no filter with {user} in it"),
+        ('user_filter: "uid={user}"', "is no filter"),
+        ('group_filter: "(member=x)"', "is no filter with {dn} or {user}"),
+        ("user_name: 'uid)(x'", "is no attribute"),
+        ("nested: perhaps", "is neither true nor false"),
+        ("start_tls: false", "unknown setting auth_ldap_start_tls"),
+    ],
+)
+def test_a_directory_that_cannot_be_asked(tmp_path: Path, more: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        loaded(tmp_path, f"{LDAP}    {more}\n")
+
+
 def test_without_one(tmp_path: Path) -> None:
     access = AccessControl(None, loaded(tmp_path, "policy: depth-first"))
-    assert access.oidc is None
+    assert access.oidc is None and access.directory is None
     with pytest.raises(LoginRefused, match="log in no user"):
         access.of_certificate(b"")
 
@@ -55,6 +91,9 @@ def test_without_one(tmp_path: Path) -> None:
         ("reserve: 1", "reserve is a group of settings"),
         ("auth: {oidc: {isuer: https://x}}", "unknown setting auth_oidc_isuer"),
         ("auth: {oidc: {scopes: [openid]}}", "auth_oidc_scopes: is not a text"),
+        ("auth: {ldap: {url: ldaps://x}}", "needs auth_ldap_bind_dn"),
+        (LDAP.replace("ldaps:", "http:"), "is not the address of a directory"),
+        (LDAP.replace("ldaps://dc1.example.org", "ldapi:///x"), "is not the address"),
         ("auth: {}", "auth: is not a text"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterator
+from unittest import mock
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -15,6 +16,7 @@ from tests.two_tenants import BLUE, OPERATOR, RED, TwoTenants
 from vgpumgr.access.principal import Principal
 from vgpumgr.app.trail_sealer import seal_now
 from vgpumgr.model.actor import LoginMethod
+from vgpumgr.model.errors import LoginRefused
 from vgpumgr.model.role_binding import EVERY_TENANT, Role
 from vgpumgr.web.login_pages import local_path
 from vgpumgr.web.pages import DOCUMENTS, PAGES, QUESTIONS
@@ -117,6 +119,32 @@ def test_who_is_not_logged_in_is_led_to_the_login_and_back(browser: Browser) -> 
     cookie = shown.headers["set-cookie"].lower()
     assert all(each in cookie for each in ("httponly", "secure", "samesite=lax", "path=/"))
     assert browser.post("/login", "token=vgm_wrong", "").status == 401
+
+
+class _OneUser:
+    """A directory with one user."""
+
+    def log_in(self, user: str, password: str) -> Principal:
+        if (user, password) != ("ada", "right"):
+            raise LoginRefused("the user or the password is wrong")
+        return Principal(user="ada", groups=frozenset({"all"}), method=LoginMethod.DIRECTORY)
+
+
+def test_a_password_of_a_directory_is_typed_in(browser: Browser) -> None:
+    access = browser.inside.app.access
+    assert "/login/directory" not in browser.get("/login", "").text
+    assert browser.post("/login/directory", "user=ada&password=right", "").status == 401
+    with mock.patch.dict(vars(access), {"directory": _OneUser()}):
+        assert 'action="/login/directory?next=%2Fvms"' in browser.get("/login?next=/vms", "").text
+        wrong = browser.post("/login/directory", "user=ada&password=w%3Cong", "")
+        assert wrong.status == 401 and "w&lt;ong" not in wrong.text
+        assert "password is wrong" in wrong.text and 'value="ada"' in wrong.text
+        said = browser.post("/login/directory?next=/vms", "user=ada&password=right", "")
+        assert (said.status, said.headers["location"]) == (303, "/vms")
+        cookie = said.headers["set-cookie"]
+        assert "HttpOnly" in cookie and "Secure" in cookie
+    session = browser.inside.ledger.login_sessions()[0]
+    assert (session.user, session.groups, session.method) == ("ada", {"all"}, "directory")
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.commands.completion import completed
+from vgpumgr.cli.commands.login import typed_password
 from vgpumgr.cli.output import (
     Column,
     fields,
@@ -23,6 +24,10 @@ from vgpumgr.cli.views.ages import age, until
 from vgpumgr.endpoints import access
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.role_binding import Role
+
+if TYPE_CHECKING:
+    from vgpumgr.access.principal import Principal
+    from vgpumgr.app.access_control import AccessControl
 
 SESSION_COLUMNS = (
     Column("ID", lambda item: item["id"][:8]),
@@ -80,16 +85,34 @@ def whoami(context: Context) -> None:
 
 
 @auth.command()
+@click.option(
+    "--user",
+    default="",
+    metavar="NAME",
+    help="Log in at the directory (LDAP) of the settings, with this user's password.",
+)
 @output_option
 @pass_context
-def test(context: Context) -> None:
+def test(context: Context, user: str) -> None:
     """Log in at the identity provider of the settings, and show who you would be.
 
-    A refusal says which claim is missing, and which claims came.
+    A refusal says which claim is missing, and which claims came. With --user at the directory, by a
+    password.
     """
+    control = context.app.shown_access
+    principal = _of_directory(control, user) if user else _of_provider(control)
+    _print_who(access.principal_item(control.of_principal(principal)))
+
+
+def _of_directory(control: AccessControl, user: str) -> Principal:
+    if control.directory is None:
+        raise UsageError("no directory is set", next="auth: {ldap: {url: ldaps://…, …}}")
+    return control.directory.log_in(user, typed_password(user))
+
+
+def _of_provider(control: AccessControl) -> Principal:
     import time
 
-    control = context.app.shown_access
     if control.oidc is None:
         raise UsageError(
             "no identity provider is set", next="auth: {oidc: {issuer: …, client_id: …}}"
@@ -99,7 +122,7 @@ def test(context: Context) -> None:
     say(f"and check that it shows {device.user_code}")
     while (principal := control.oidc.poll(device)) is None:
         time.sleep(device.interval_s)
-    _print_who(access.principal_item(control.of_principal(principal)))
+    return principal
 
 
 def _print_who(item: access.PrincipalItem) -> None:

@@ -1,16 +1,18 @@
-"""The commands `login` and `logout`: a session at a server, begun in a browser."""
+"""The commands `login` and `logout`: a session at a server, begun in a browser or by a password."""
 
 from __future__ import annotations
 
 import os
+import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from vgpumgr.cli.command_context import Context, pass_context
 from vgpumgr.cli.output import say
-from vgpumgr.cli.terminal import echo, one_line
+from vgpumgr.cli.terminal import at_a_terminal, echo, one_line, typed
 from vgpumgr.model.errors import DeadlineExceeded, UsageError
 
 if TYPE_CHECKING:
@@ -18,11 +20,24 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.option(
+    "--user",
+    default="",
+    metavar="NAME",
+    help="Log in at the server's directory (LDAP), with this user's password.",
+)
 @pass_context
-def login(context: Context) -> None:
-    """Log in at the current context's server, by a code that is typed in a browser."""
+def login(context: Context, user: str) -> None:
+    """Log in at the current context's server, by a code that is typed in a browser.
+
+    With --user by a password, asked for at a terminal, else the first line of the input.
+    """
     server = _server(context)
     name = _current_name()
+    if user:
+        asked = {"user": user, "password": typed_password(user)}
+        _keep(name, server.post("/v1/logins:password", asked))
+        return
     begun = server.post("/v1/logins")
     echo(f"open {one_line(begun['complete_uri'])}")
     echo(f"the code is {one_line(begun['user_code'])}")
@@ -33,10 +48,7 @@ def login(context: Context) -> None:
         polled = server.post("/v1/logins:poll", {"login": begun["login"]})
         interval_s = float(polled["interval_s"])
         if polled["done"]:
-            from vgpumgr.client.contexts import ContextFile
-
-            ContextFile.of(os.environ).set_token(name, str(polled["secret"]))
-            say(f"logged in as {one_line(polled['user'])}")
+            _keep(name, polled)
             return
     raise DeadlineExceeded("the login was not ended in time", next="vgpumgr login")
 
@@ -51,6 +63,21 @@ def logout(context: Context) -> None:
     _server(context).post("/v1/logout")
     ContextFile.of(os.environ).set_token(name, "")
     say("logged out")
+
+
+def typed_password(user: str) -> str:
+    """A password that is typed, or is the first line of the input."""
+    if at_a_terminal():
+        return typed(f"password of {user}", hidden=True)
+    return sys.stdin.readline().rstrip("\r\n")
+
+
+def _keep(name: str, begun: Mapping[str, Any]) -> None:
+    """The session of a login that has ended, in a context."""
+    from vgpumgr.client.contexts import ContextFile
+
+    ContextFile.of(os.environ).set_token(name, str(begun["secret"]))
+    say(f"logged in as {one_line(begun['user'])}")
 
 
 def _server(context: Context) -> ApiClient:

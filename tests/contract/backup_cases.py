@@ -342,6 +342,27 @@ def a_chain_goes_over_snapshots_and_starts_and_ends_where_the_vm_was_off(bench: 
         bench.engine.delete(["b"], keep_disks=False, force=True).raise_for_failure()
 
 
+@CASES.case()
+def what_was_written_after_a_revert_is_in_the_next_backup(bench: DiskBench) -> None:
+    """The list of what changed is in a file below the new one, which has none."""
+    if not bench.pool.layered:
+        return
+    bench.ledger.set_backup_target(replace(TARGET, full_every=9))
+    bench.make(*bench.two)
+    bench.write(1)
+    taken(bench)
+    bench.engine.take_snapshot("a", "s1").raise_for_failure()
+    bench.write(2)
+    bench.stop()
+    bench.engine.revert("a", "s1").raise_for_failure()
+    bench.start()
+    bench.write(3)
+    made = _taken_at_last(bench)
+    restore(bench, made, "b")
+    bench.stop("b")
+    assert bench.read("b") == [3, 3]
+
+
 def _taken_at_last(bench: DiskBench) -> VmBackup:
     """At once, or as a full one after the host has said that it does not remember."""
     try:

@@ -176,6 +176,16 @@ def test_the_documents_can_be_applied_by_hand(cli: Cli, disks: Path) -> None:
     assert cli.items("image", "list")[0]["state"] == "retired"
 
 
+def test_an_image_of_a_like_name_that_the_vm_was_not_made_from_stays(cli: Cli, disks: Path) -> None:
+    ready = take(cli, "apply", "--disks", str(disks), "-y")
+    cli.ok(*ready)
+    (disks / "own.qcow2").write_bytes(qcow2(virtual=20 << 20))
+    cli.ok("image", "import", str(disks / "own.qcow2"), "--name", "seat-42-scsi0")
+    assert "was there already" in cli.ok(*ready).out
+    states = {each["name"]: each["state"] for each in cli.items("image", "list")}
+    assert states["seat-42-scsi0@1"] == "retired" != states["seat-42-scsi0@2"]
+
+
 @pytest.mark.parametrize("cut", ["vm.apply", "image.retire"])
 @pytest.mark.parametrize("after", [False, True])
 def test_a_takeover_that_is_cut_goes_on(cli: Cli, disks: Path, cut: str, after: bool) -> None:

@@ -105,6 +105,15 @@ def test_the_newest_sound_one_stays_beyond_damaged_ones() -> None:
     assert kept(made, last=1) == [NOON, NOON + 2]
 
 
+def test_the_newest_that_a_vm_comes_back_from_is_kept_beyond_one_over_a_damaged_one() -> None:
+    base = backup(NOON + 1, fault="its bytes are not as they were written")
+    made = [backup(NOON), base, backup(NOON + 2, parent=base.id)]
+    assert kept(made, last=1) == [NOON, NOON + 1, NOON + 2]
+    assert names(due(TARGET, [there("a")], made, NOON + DAY)) == ["a"]
+    over_none = backup(NOON + 2, parent="00000000-0000-4000-8000-00000000dead")
+    assert kept([made[0], over_none], last=1) == [NOON, NOON + 2]
+
+
 TARGET = BackupTarget(name="vault", pool="backups", vms=("a*",), every_s=DAY)
 
 

@@ -196,7 +196,11 @@ def _item(found: TakenVm, images: Sequence[ImageRecord]) -> TakeoverItem:
             {"key": each.key, "fate": each.fate.value, "text": each.text} for each in found.findings
         ],
         "disks": [_disk(each) for each in found.disks],
-        "leftover": [each.reference for each in images if each.name in own],
+        "leftover": [
+            each.reference
+            for each in images
+            if each.name in own and not found.made_from.isdisjoint({each.reference, each.volume})
+        ],
         "vm": vm_document(found.spec) if found.spec else None,
     }
 

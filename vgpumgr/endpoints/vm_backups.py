@@ -30,8 +30,9 @@ BackupId = Annotated[str, ParameterLimits(min_length=1, max_length=64)]
 class BackupItem(TypedDict):
     """A backup of a VM. ``state`` is making, there or leaving, ``moment`` off, frozen or running.
     ``fault`` is what its last verification found wrong, empty for nothing; ``verified_at`` is null
-    where there was none. ``deleted``: its VM is there no more. ``parent`` is the id of the backup
-    that it is laid over, empty for a full one.
+    where there was none. ``vm`` is what its VM is called now; ``deleted``: it is there no more, and
+    ``vm`` is what it was called then. ``parent`` is the id of the backup that it is laid over,
+    empty for a full one.
     """
 
     name: str
@@ -52,12 +53,12 @@ class BackupItem(TypedDict):
     fault: str
 
 
-def backup_item(backup: VmBackup, alive: frozenset[str]) -> BackupItem:
-    """The JSON of a backup; ``alive`` are the ids of VMs that there are."""
+def backup_item(backup: VmBackup, alive: Mapping[str, str]) -> BackupItem:
+    """The JSON of a backup; ``alive`` are the names of VMs that there are, by their ids."""
     return {
         "name": backup.id[:8],
         "id": backup.id,
-        "vm": backup.vm,
+        "vm": alive.get(backup.vm_id, backup.vm),
         "vm_id": backup.vm_id,
         "deleted": backup.vm_id not in alive,
         "tenant": backup.tenant,
@@ -74,8 +75,8 @@ def backup_item(backup: VmBackup, alive: frozenset[str]) -> BackupItem:
     }
 
 
-def _alive(context: CallContext) -> frozenset[str]:
-    return frozenset(vm.id for vm in context.reads.vms())
+def _alive(context: CallContext) -> dict[str, str]:
+    return {vm.id: vm.name for vm in context.reads.vms()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,10 +146,11 @@ def _find(context: CallContext, prefix: str) -> VmBackup:
 def list_backups(context: CallContext, asked: BackupFilter) -> Result[ItemList[BackupItem]]:
     """The backups of the caller's VMs, the oldest first."""
     alive = _alive(context)
+    items = [backup_item(each, alive) for each in context.reads.vm_backups()]
     found = [
-        backup_item(each, alive)
-        for each in context.reads.vm_backups()
-        if asked.vm in {"", each.vm} and asked.target in {"", each.target}
+        each
+        for each in items
+        if asked.vm in {"", each["vm"]} and asked.target in {"", each["target"]}
     ]
     return Result(answer={"items": found})
 

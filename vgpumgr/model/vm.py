@@ -240,7 +240,17 @@ class VmSpec:
         seed, old_seed = self.cloud_init, made.cloud_init
         if seed is not None and old_seed is not None and old_seed.instance_id:
             seed = replace(seed, instance_id=old_seed.instance_id)
-        return replace(self, disks=(*disks, *self.disks[len(disks) :]), cloud_init=seed)
+        nics = tuple(
+            old if replace(own, mac=old.mac) == old and not own.mac else own
+            for own, old in zip(self.nics, made.nics, strict=False)
+        )
+        return replace(
+            self,
+            disks=(*disks, *self.disks[len(disks) :]),
+            nics=(*nics, *self.nics[len(nics) :]),
+            uuid=self.uuid or made.uuid,
+            cloud_init=seed,
+        )
 
 
 def _same_disk(own: DiskSpec, old: DiskSpec) -> bool:

@@ -81,6 +81,7 @@ class BackupTarget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VmBackup:
     """One backup of a VM: what all its disks held at one moment, on a target. ``host`` made it.
+    ``vm`` is what the VM was called then.
 
     ``scheduled``: `serve` made it, and retention may delete it. ``verified_at`` is when its bytes
     were compared with its manifest last (Unix seconds, 0: never); ``fault`` what was wrong with it
@@ -170,17 +171,31 @@ class BackupManifest:
     parent: str = ""
 
 
+def damaged(backups: Iterable[VmBackup]) -> frozenset[str]:
+    """The ids of backups from which no VM comes back, as far as is known: with a fault of their own,
+    or laid over one that has a fault, or that is gone.
+    """
+    known = tuple(backups)
+    chains = {each.id: chain_of(each, known) for each in known}
+    return frozenset(
+        name
+        for name, chain in chains.items()
+        if chain[-1].parent or any(each.fault for each in chain)
+    )
+
+
 def expired(backups: Iterable[VmBackup], keep: RetentionRules) -> tuple[VmBackup, ...]:
     """The scheduled backups of one VM on one target that the rules let go, the newest first, as one
-    is laid over older ones. The newest without a known fault is never among them, nor what a kept
-    one is laid over.
+    is laid over older ones. The newest that a VM comes back from, as far as is known, is never
+    among them, nor what a kept one is laid over.
     """
     every = tuple(backups)
     mine = [each for each in every if each.scheduled and each.state is BackupState.THERE]
     newest = sorted(mine, key=lambda each: each.created_at, reverse=True)
     if keep.keeps_all:
         return ()
-    sound = [each for each in newest if not each.fault]
+    unsound = damaged(every)
+    sound = [each for each in newest if each.id not in unsound]
     kept = {each.id for each in (*newest[: keep.last], *sound[: max(1, keep.last)])}
     kept |= {*_of_spans(sound, "%Y-%j", keep.daily), *_of_spans(sound, "%G-%V", keep.weekly)}
     others = {each.id for each in every if each not in mine}

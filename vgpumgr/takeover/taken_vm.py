@@ -59,8 +59,8 @@ class TakenDisk:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenVm:
     """``spec`` is the VM of ours, None where there is none. ``there``: the fleet has it already,
-    under that name, and with ``spec`` its creation was cut. ``problems`` keep it from being taken
-    over.
+    under that name, and with ``spec`` its creation was cut; ``made_from`` are the images that its
+    disks were copied from then. ``problems`` keep it from being taken over.
     """
 
     described: GuestDescription
@@ -68,6 +68,7 @@ class TakenVm:
     spec: VmSpec | None = None
     disks: tuple[TakenDisk, ...] = ()
     there: bool = False
+    made_from: frozenset[str] = frozenset()
     problems: tuple[str, ...] = ()
 
     @property
@@ -116,7 +117,12 @@ def _taken(
     if known is not None:
         spec = known.spec if known.unfinished else None
         return TakenVm(
-            described=each, name=known.name, spec=spec, disks=_disks(each, known.name), there=True
+            described=each,
+            name=known.name,
+            spec=spec,
+            disks=_disks(each, known.name),
+            there=True,
+            made_from=frozenset(disk.image for disk in known.spec.disks if disk.image),
         )
     if each.memory_mib == 0:
         return TakenVm(described=each, name=name, problems=each.problems or (_NO_VM,))

@@ -140,6 +140,7 @@ def _with_nic(part: str, its_host: SimHost, nic: NicSpec) -> Iterator[Scenario]:
     yield scenario("create", commands.apply(desk))
     yield scenario("delete", commands.delete("desk"), made)
     yield scenario("change", commands.apply(replace(desk, nics=()), restart=True), made)
+    yield scenario("rename", commands.rename("desk", "seat", restart=True), made)
 
 
 SCENARIOS = (

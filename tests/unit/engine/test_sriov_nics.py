@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.simworld import SimWorld, host, vm
+from vgpumgr.engine.drift.drift_survey import survey
 from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.errors import Conflict, HostRefused
@@ -234,3 +235,12 @@ def test_after_a_boot_trust_is_as_it_was(world: SimWorld) -> None:
 def test_nothing_of_it_is_drift(world: SimWorld) -> None:
     world.apply(vm("a", "T4-8Q", **nics(FABRIC)))
     assert [each.text for each in world.engine.drift().drifts] == []
+
+
+def test_a_renamed_vm_has_its_vf_by_its_new_name(world: SimWorld) -> None:
+    world.apply(vm("a", "T4-8Q", **nics(FABRIC), affinity=ON_H1))
+    world.engine.rename("a", "b", stop=StopManner(force=True)).raise_for_failure()
+    assert seen(world, "b")["claim"]["vm"] == "b"
+    assert survey(world.engine).drifts == ()
+    world.delete("b")
+    assert all(each.vm != "b" for each in world.facts("h1").claims)

@@ -169,3 +169,18 @@ def test_the_number_of_targets_has_an_end(url: str, monkeypatch: pytest.MonkeyPa
     ledger.set_backup_target(VAULT)
     with pytest.raises(Conflict, match="there are 1 backup targets already"):
         ledger.set_backup_target(replace(VAULT, name="more"))
+
+
+def test_none_is_laid_over_one_that_leaves_and_none_leaves_below_another(url: str) -> None:
+    ledger = fleet(url)
+    begin(ledger, "o-1", backup("b-1"), backup("b-2"))
+    end(ledger, "o-1-b-1", BackupState.THERE)
+    end(ledger, "o-1-b-2", BackupState.THERE)
+    leaving = replace(backup("b-1"), state=BackupState.LEAVING)
+    begin(ledger, "o-2", leaving, verb=DROP_BACKUP)
+    with pytest.raises(StaleGeneration, match="is not there any more"):
+        begin(ledger, "o-3", backup("b-3", parent="b-1"))
+    begin(ledger, "o-4", backup("b-4", parent="b-2"))
+    with pytest.raises(StaleGeneration, match="is needed"):
+        begin(ledger, "o-5", replace(leaving, id="b-2"), verb=DROP_BACKUP)
+    assert dict(states(ledger))["b-2"] is BackupState.THERE

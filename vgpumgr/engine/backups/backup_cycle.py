@@ -13,7 +13,7 @@ from vgpumgr.engine.operations.operation_outcome import VmOutcome
 from vgpumgr.model.errors import LedgerError, StaleGeneration, VgpumgrError
 from vgpumgr.model.operation import TaskState
 from vgpumgr.model.vm import VmRecord, VmState
-from vgpumgr.model.vm_backup import BackupState, BackupTarget, VmBackup, expired
+from vgpumgr.model.vm_backup import BackupState, BackupTarget, VmBackup, damaged, expired
 
 MOST_AT_ONCE = 8
 """How many VMs are backed up side by side, one on a host."""
@@ -51,15 +51,16 @@ def due(
     backups: Iterable[VmBackup],
     now: float,
 ) -> tuple[VmRecord, ...]:
-    """The VMs whose newest backup there without a fault is older than the target says, those first
-    that are due longest. A backup from the future counts for nothing.
+    """The VMs whose newest backup there without a fault, in it or in what it is laid over, is older
+    than the target says, those first that are due longest. One from the future counts for nothing.
     """
     every_s = target.every_s
     if every_s is None:
         return ()
     newest: dict[str, float] = {}
-    for each in backups:
-        used = each.state in {BackupState.MAKING, BackupState.THERE} and not each.fault
+    unsound = damaged(known := tuple(backups))
+    for each in known:
+        used = each.state in {BackupState.MAKING, BackupState.THERE} and each.id not in unsound
         if used and each.target == target.name and each.created_at <= now:
             newest[each.vm_id] = max(newest.get(each.vm_id, 0.0), each.created_at)
     found = [

@@ -101,11 +101,14 @@ def require_target(target: BackupTarget, vm: VmRecord, facts: HostFacts) -> Stor
 
 
 def hosts_of(hosts: Iterable[HostRecord], backup: VmBackup) -> Iterator[str]:
-    """The hosts that may see the backup, the one that made it first."""
+    """The hosts that may see the backup, first the one that made it, whether it shows the pool now
+    or not: where a pool is a folder of each host's own, others know nothing of what is there.
+    """
     have = [
         host.name
         for host in hosts
-        if host.facts and any(each.name == backup.pool for each in host.facts.pools)
+        if host.name == backup.host
+        or (host.facts and any(each.name == backup.pool for each in host.facts.pools))
     ]
     yield from (name for name in have if name == backup.host)
     yield from (name for name in have if name != backup.host)

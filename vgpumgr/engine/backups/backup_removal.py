@@ -11,7 +11,7 @@ from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.operations.operation_outcome import Outcome
 from vgpumgr.engine.steps.volume_steps import DeleteReplaced
-from vgpumgr.model.errors import HostUnreachable, InUse, VgpumgrError
+from vgpumgr.model.errors import Conflict, HostUnreachable, InUse, VgpumgrError
 from vgpumgr.model.operation import DROP_BACKUP, OF_BACKUPS, Reservation
 from vgpumgr.model.vm import VmRecord, VmState
 from vgpumgr.model.vm_backup import BackupState, VmBackup
@@ -19,7 +19,7 @@ from vgpumgr.model.vm_backup import BackupState, VmBackup
 
 def delete(context: EngineContext, backup: VmBackup) -> Outcome:
     """Delete it, or finish that; one that all hosts of its pool were asked for and none has is
-    forgotten. InUse while a VM is restored from it.
+    forgotten, where a person asks for that. InUse while a VM is restored from it.
     """
     _finish_cut(context, backup)
 
@@ -31,12 +31,22 @@ def delete(context: EngineContext, backup: VmBackup) -> Outcome:
         refuse_used(now, context.ledger.vms())
         _refuse_needed(now, every)
         host, volumes = _volumes(context, now)
+        if not volumes and context.unasked:
+            raise _not_seen(now)
         if not volumes:
             context.ledger.backup_lost(now.id)
             return Outcome()
         return operation_lifecycle.begin(context, _reservation(context, now, host, volumes))
 
     return until_current(attempt)
+
+
+def _not_seen(backup: VmBackup) -> Conflict:
+    return Conflict(
+        f"nothing of backup {backup.id[:8]} of {backup.vm} is on its target",
+        why=f"a folder that is not mounted looks like that, too: pool {backup.pool}",
+        next=f"mount it; or, where it is gone for good, vgpumgr backup delete {backup.id[:8]}",
+    )
 
 
 def _finish_cut(context: EngineContext, backup: VmBackup) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from vgpumgr.engine.backups.backup_places import require_there, seen_on
 from vgpumgr.engine.operations.engine_context import EngineContext
+from vgpumgr.engine.reservation.nic_functions import mac_address
 from vgpumgr.engine.storage.file_pool import FOLDERS
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.formats import counted
@@ -60,7 +61,21 @@ def restored_spec(
         for disk, each in zip(spec.disks, manifest.disks, strict=True)
     )
     seed = spec.cloud_init and replace(spec.cloud_init, instance_id=manifest.instance_id)
-    return replace(spec, disks=disks, cloud_init=seed, tenant=backup.tenant)
+    made = replace(spec, disks=disks, cloud_init=seed, tenant=backup.tenant)
+    lives = any(vm.id == manifest.vm_id for vm in context.ledger.vms())
+    renamed = spec.name != manifest.document.get("name")
+    return made if lives or renamed else _same_machine(made, manifest.vm_id)
+
+
+def _same_machine(spec: VmSpec, vm_id: str) -> VmSpec:
+    """With the machine UUID and MAC addresses that the guest knows: what its file did not say of
+    them followed from the VM's id.
+    """
+    nics = tuple(
+        nic if nic.mac else replace(nic, mac=mac_address(vm_id, number))
+        for number, nic in enumerate(spec.nics)
+    )
+    return replace(spec, uuid=spec.uuid or vm_id, nics=nics)
 
 
 def _refuse_pools(context: EngineContext, spec: VmSpec) -> None:

@@ -28,6 +28,7 @@ from vgpumgr.model.vm_backup import (
     VmBackup,
     chain_of,
     checkpoints_of,
+    damaged,
 )
 
 
@@ -101,9 +102,7 @@ def _parent(context: EngineContext, vm: VmRecord, target: BackupTarget) -> VmBac
     newest = max(mine, key=lambda each: each.created_at, default=None)
     if newest is None or newest.host != vm.host:
         return None
-    chain = chain_of(newest, backups)
-    whole = not chain[-1].parent and not any(each.fault for each in chain)
-    if not whole or len(chain) >= target.full_every:
+    if newest.id in damaged(backups) or len(chain_of(newest, backups)) >= target.full_every:
         return None
     known = context.host(vm.host).domains.checkpoints(vm.name)
     return newest if newest.checkpoint in known else None

@@ -13,6 +13,7 @@ from vgpumgr.engine.operations.operation_records import OperationOpening
 from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.engine.reservation.vm_creation import VmSites
 from vgpumgr.engine.steps.domain_steps import StartDomain
+from vgpumgr.engine.steps.nic_steps import RenameNicClaims
 from vgpumgr.engine.steps.rename_steps import RenameClaim, RenameDomain
 from vgpumgr.engine.steps.snapshot_steps import StopToRevert
 from vgpumgr.engine.steps.step import Step
@@ -43,6 +44,7 @@ def rename_reservation(
             RenameClaim(allocation=replace(each, vm=name), old_name=vm.name)
             for each in sites.allocations(vm)
         ),
+        *([RenameNicClaims(name=name, old_name=vm.name, vm_id=vm.id)] if vm.nic_functions else []),
         *([StartDomain(name=name, vm_id=vm.id)] if stop else []),
     )
     to = VmPlace(

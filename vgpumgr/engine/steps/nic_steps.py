@@ -99,6 +99,36 @@ class ReleaseNicFunction(Step):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RenameNicClaims(Step):
+    """Have the claims of a VM's VFs name it as it is called now."""
+
+    name: str
+    old_name: str
+    vm_id: str
+
+    @property
+    def summary(self) -> str:
+        """A line for people."""
+        return f"claim the VFs of {self.old_name} for {self.name}"
+
+    def look(self, host: Host) -> Observed:
+        """Do all of them name it so?"""
+        found = host.helper.call("claims", {}).get("claims")
+        claims = found if isinstance(found, list) else []
+        mine = [str(each["vm"]) for each in claims if each["allocation"] == self.vm_id]
+        other = [each for each in mine if each != self.name]
+        return Differs(f"they are claimed for {other[0]}") if other else InState()
+
+    def act(self, host: Host, clock: Clock) -> None:
+        """Rewrite them; one that a host lost comes back as the VM is started."""
+        host.helper.call("claim_rename", {"claim": _claim(self.name, self.vm_id)})
+
+    def undo(self, host: Host) -> None:
+        """Have them name it as before."""
+        host.helper.call("claim_rename", {"claim": _claim(self.old_name, self.vm_id)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckNicFunctions(Step):
     """See that the PFs have for the VFs of a running guest what its file asks for: MAC address and
     VLAN, which libvirt sets, trust and spoof check.

@@ -127,10 +127,11 @@ def _row(backup: VmBackup) -> Row:
 
 def begin_backups(connection: Connection, stamp: Stamp, start: Reservation) -> None:
     """Write backups that are made, and backups that leave; StaleGeneration where another process
-    was faster.
+    was faster: with the same one, with one that is to be laid over it, or with the one below.
     """
     for each in start.backups:
         if each.state is BackupState.MAKING:
+            _hold_below(connection, each)
             connection.execute(insert(vm_backup), _row(each))
             continue
         there = vm_backup.c.state == BackupState.THERE.value
@@ -142,8 +143,29 @@ def begin_backups(connection: Connection, stamp: Stamp, start: Reservation) -> N
                 why="another process was faster",
                 next="vgpumgr backup list",
             )
+        over = select(vm_backup.c.id).where(_OPEN, vm_backup.c.parent == each.id)
+        if connection.execute(over.limit(1)).first() is not None:
+            raise StaleGeneration(
+                f"backup {each.id[:8]} of {each.vm} is needed",
+                why="another process lays one over it at this moment",
+                next="vgpumgr backup list",
+            )
     operation = start.operation.id
     write(connection, stamp, [{**each, "operation": operation} for each in _told(start.backups)])
+
+
+def _hold_below(connection: Connection, made: VmBackup) -> None:
+    """The row of what a backup is laid over, held until the transaction ends: it cannot leave."""
+    if not made.parent:
+        return
+    there = vm_backup.c.state == BackupState.THERE.value
+    below = update(vm_backup).where(_OPEN, vm_backup.c.id == made.parent, there)
+    if connection.execute(below.values(state=BackupState.THERE.value)).rowcount != 1:
+        raise StaleGeneration(
+            f"backup {made.parent[:8]} of {made.vm} is not there any more",
+            why="another process deletes it, and one was to be laid over it",
+            next="vgpumgr backup list",
+        )
 
 
 def end_backup(connection: Connection, stamp: Stamp, task_id: str, state: BackupState) -> None:

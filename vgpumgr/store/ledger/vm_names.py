@@ -14,7 +14,7 @@ from vgpumgr.model.errors import Conflict
 from vgpumgr.model.operation import Reservation
 from vgpumgr.model.vm import VmPlace, VmSpec
 from vgpumgr.store.ledger.audit_trail import Stamp, write
-from vgpumgr.store.schema import allocation, logoff_move, queue, task, vm, vm_backup
+from vgpumgr.store.schema import allocation, logoff_move, queue, task, vm
 
 _GOING = select(vm.c.name, vm.c.moving_to).where(
     vm.c.moving_to.is_not(None), vm.c.deleted_at.is_(None)
@@ -59,7 +59,9 @@ def _taken(name: str, why: str) -> Conflict:
 
 
 def rename_vm(connection: Connection, stamp: Stamp, vm_id: str, in_task: str, name: str) -> None:
-    """Write a VM's new name into every row that speaks of it as it is, and tell the trail."""
+    """Write a VM's new name into every row that speaks of it as it is, and tell the trail. A backup
+    is of the VM as it was called then: its volumes are.
+    """
     was = connection.execute(
         select(vm.c.name, vm.c.host, vm.c.generation).where(vm.c.id == vm_id)
     ).one()
@@ -67,7 +69,6 @@ def rename_vm(connection: Connection, stamp: Stamp, vm_id: str, in_task: str, na
     for table, open_ in (
         (allocation, allocation.c.released_at.is_(None)),
         (logoff_move, logoff_move.c.closed_at.is_(None)),
-        (vm_backup, vm_backup.c.gone_at.is_(None)),
     ):
         connection.execute(update(table).where(table.c.vm_id == vm_id, open_).values(vm=name))
     for row in connection.execute(_QUEUED.where(queue.c.vm_id == vm_id)).all():

@@ -183,7 +183,12 @@ def real(where: nshosts.NamespaceHost, folder: Path, pool: TestedPool) -> Iterat
 
 
 @pytest.fixture(
-    scope="module", params=[FILES, NFS, CEPH], ids=lambda pool: str(getattr(pool, "name", ""))
+    scope="module",
+    params=[
+        pytest.param(FILES, id=FILES.name),
+        pytest.param(NFS, id=NFS.name, marks=pytest.mark.release),
+        pytest.param(CEPH, id=CEPH.name),
+    ],
 )
 def real_host(
     where: nshosts.NamespaceHost,

@@ -37,6 +37,7 @@ def test_an_event_of_another_ledger_is_told() -> None:
         assert (answer.status, answer.body["code"]) == (409, "conflict")
 
 
+@pytest.mark.release
 def test_a_client_made_of_the_description_works() -> None:
     try:
         assert generated_client.main() == 0

@@ -200,6 +200,7 @@ def test_no_used_gpu_is_reset_and_no_vm_comes_to_an_ill_board(
     run(moves)
 
 
+@pytest.mark.release
 @given(st.lists(move, min_size=5, max_size=60))
 @MANY
 def test_the_same_for_long(moves: list[tuple[object, ...]]) -> None:

@@ -43,7 +43,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.thorough
+@pytest.mark.release
 def test_every_module_can_be_imported_first() -> None:
     argv = [sys.executable, "-c", PROGRAM]
     ended = subprocess.run(argv, capture_output=True, text=True, check=True)

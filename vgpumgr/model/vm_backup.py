@@ -172,8 +172,8 @@ class BackupManifest:
 
 
 def damaged(backups: Iterable[VmBackup]) -> frozenset[str]:
-    """The ids of backups from which no VM comes back, as far as is known: with a fault of their own,
-    or laid over one that has a fault, or that is gone.
+    """The ids of backups from which no VM comes back, as far as is known: with a fault of their
+    own, or laid over one that has a fault, or that is gone.
     """
     known = tuple(backups)
     chains = {each.id: chain_of(each, known) for each in known}

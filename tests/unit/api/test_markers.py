@@ -19,7 +19,7 @@ def asks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BlueAsks]:
 
 
 @pytest.mark.parametrize(
-    "count", [120, pytest.param(3000, marks=pytest.mark.thorough)], ids="{} asks".format
+    "count", [120, pytest.param(3000, marks=pytest.mark.release)], ids="{} asks".format
 )
 def test_no_answer_tells_of_another_tenant(asks: BlueAsks, count: int) -> None:
     assert [told for told in (asks.leak() for _ in range(count)) if told] == []

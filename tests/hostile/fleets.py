@@ -74,7 +74,12 @@ FLEETS = {
             "sealed": vm("sealed", tpm=True),
             "stay": vm("stay", "T4-4Q"),
         },
-        (_BEGIN, ("apply", "-f", "{stay}")),
+        (
+            _BEGIN,
+            ("apply", "-f", "{stay}"),
+            ("backup", "target", "create", "vault", "--pool", "vault", "--full-every", "1"),
+        ),
+        {"pools": ["default", "vault"]},
     ),
     # Partitioned every way, without VMs: it can leave the fleet.
     "layouts": Fleet(

@@ -65,6 +65,10 @@ _PROBE = ("host", "probe", "{hosts}")
 _FIGURES = (("top",), ("metrics", "show"), ("balance", "plan"))
 _RENAMED = (("vm", "rename", "mdev-{host}", "named-{host}"), _gone("named"))
 _SNAPSHOT = ("vm", "snapshot", "create", "disk-{host}", "before")
+_RESET = ("gpu", "reset", "{host}/0000:41:00.0", "-y")
+_BACKUP = ("backup", "create", "disk-{host}")
+_CLONE = ("vm", "clone", "disk-{host}", "copy-{host}")
+_STOP = ("vm", "stop", "disk-{hosts}", "--force")
 _MOVE = ("vm", "migrate", "moving-{host}", "--to", GOOD, "--cold", "--dry-run")
 
 TRIALS = (
@@ -75,6 +79,12 @@ TRIALS = (
     Trial("figures", _FIGURES, verbs=("figures",)),
     Trial("rename", (_apply("mdev"), *_RENAMED), (_gone("mdev"), _gone("named"))),
     Trial("snapshot", (_apply("disk"), _SNAPSHOT, _gone("disk")), (_gone("disk"),)),
+    Trial("backup", (_apply("disk"), _BACKUP, _gone("disk")), (_gone("disk"),)),
+    Trial(
+        "clone",
+        (_apply("disk"), _STOP, _CLONE, _gone("copy"), _gone("disk")),
+        (_gone("copy"), _gone("disk")),
+    ),
     _life("sealed"),
     _life("mdev"),
     _life("vf"),
@@ -91,6 +101,7 @@ TRIALS = (
     Trial("modes", (*_CUT, *_BACK), _BACK, fleet="layouts"),
     Trial("modes cut", _CUT, _BACK, dies="mig_mode_set", fleet="layouts"),
     Trial("out and in", (_OUT, _IN), (_IN, *_BACK), fleet="layouts"),
+    Trial("reset", (_RESET,), (_PROBE,), fleet="layouts"),
     Trial("upgrade", (("host", "upgrade", "{hosts}"),), fleet="layouts"),
     _life("pair", "fabric"),
     _dead("pair", "fabric_activate", "fabric"),

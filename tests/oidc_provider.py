@@ -166,6 +166,11 @@ def _handler(provider: Provider) -> type[BaseHTTPRequestHandler]:
                         for _ in range(40):
                             time.sleep(0.05)
                             self.wfile.write(b" ")
+                case "/slow-head":
+                    with suppress(OSError):
+                        for each in b"HTTP/1.1 200 OK\r\nX: " + b"x" * 400:
+                            time.sleep(0.05)
+                            self.wfile.write(bytes([each]))
                 case _:
                     self._answer(404, {})
 

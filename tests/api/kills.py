@@ -1,9 +1,9 @@
 """The API killed at random moments under load, again and again: nothing is lost or done twice.
 
-``python -m tests.api.kills [--kills 60] [--seed 1]``: two API processes and `serve` on one ledger;
-clients stop and start VMs, and come again under their keys until they are answered; a listener at
-each server comes again with its last id. Killed are a server, a server with its workers, a worker,
-or `serve`, at random.
+``python -m tests.api.kills [--kills 60] [--minutes 20] [--seed 1]``: two API processes and `serve`
+on one ledger; clients stop and start VMs, and come again under their keys until they are answered;
+a listener at each server comes again with its last id. Killed are a server, a server with its
+workers, a worker, or `serve`, at random.
 """
 
 from __future__ import annotations
@@ -223,6 +223,8 @@ def trial(asked: argparse.Namespace) -> dict[str, Any]:
         try:
             with working([a, b], asked.seed) as accepted:
                 for number in range(asked.kills):
+                    if time.monotonic() - began > asked.minutes * 60:
+                        break
                     killer.kill()
                     if number % 20 == 19:
                         say(f"{number + 1} kills, {len(accepted.operations)} operations accepted")
@@ -250,6 +252,7 @@ def main() -> int:
     """Exit status 1 where anything was lost, or done twice."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=60)
+    parser.add_argument("--minutes", type=float, default=120.0, help="no kill after them")
     parser.add_argument("--seed", type=int, default=1)
     return report(trial, parser.parse_args())
 

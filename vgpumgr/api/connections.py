@@ -1,7 +1,7 @@
 """Connections: who is at their other end, how many there are, and how long they may take.
 
-A connection that has no request under way is idle. Where there are too many, the one that has been
-idle longest is let go; where none is idle, the new one is refused.
+A connection that has no request under way is idle. Where there are too many, one that has been idle
+longest is let go; where none is idle, the new one is refused.
 """
 
 from __future__ import annotations
@@ -44,20 +44,24 @@ class BusyServer(Conflict):
 
 
 class OpenConnections:
-    """The connections of one listener; at most ``most``."""
+    """The connections of one listener; at most ``most``. Where there are too many, the address that
+    has most idle ones loses the oldest of them: one that opens thousands displaces its own.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._count = 0
-        self._idle: dict[HttpConnection, None] = {}  # in the order in which they became so
+        self._idle: dict[str, dict[HttpConnection, None]] = {}
+        """By address; in the order in which they became so."""
 
     def add(self, connection: HttpConnection) -> bool:
         """Count a new one, which is idle; False where there is no room for it."""
         self._count += 1
         if self._count > self._most:
-            oldest = next(iter(self._idle), None)
-            if oldest is None:
+            crowd = max(self._idle.values(), key=len, default=None)
+            if crowd is None:
                 return False
+            oldest = next(iter(crowd))
             self.busy(oldest)
             oldest.refuse(_busy(), HTTP_503_SERVICE_UNAVAILABLE)
         self.idle(connection)
@@ -65,12 +69,15 @@ class OpenConnections:
 
     def idle(self, connection: HttpConnection) -> None:
         """It has no request any more."""
-        self._idle.pop(connection, None)
-        self._idle[connection] = None
+        self.busy(connection)
+        self._idle.setdefault(connection.address, {})[connection] = None
 
     def busy(self, connection: HttpConnection) -> None:
         """It has a request."""
-        self._idle.pop(connection, None)
+        of_address = self._idle.get(connection.address, {})
+        of_address.pop(connection, None)
+        if not of_address:
+            self._idle.pop(connection.address, None)
 
     def remove(self, connection: HttpConnection) -> None:
         """It has ended."""
@@ -98,6 +105,8 @@ class HttpConnection(H11Protocol):
         self._stuck: asyncio.TimerHandle | None = None
         self._awaited: object = None
         self._came = 0
+        self.address = ""
+        """Of its other end; empty for a unix socket."""
 
     def data_received(self, data: bytes) -> None:
         """Count what comes."""
@@ -109,6 +118,7 @@ class HttpConnection(H11Protocol):
         super().connection_made(transport)
         app, peer = self.app, _peer(transport, self._readers)
         self._peer = peer
+        self.address = self.client[0] if self.client else ""
 
         async def with_peer(scope: Any, receive: Any, send: Any) -> None:
             await app({**scope, PEER: peer}, receive, send)

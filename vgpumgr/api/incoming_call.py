@@ -189,9 +189,12 @@ class IncomingCall:
 
     def _admitted(self) -> Established:
         """Who asks; LoginRefused or AccessRefused."""
-        return self.service.admitted(
+        who = self.service.admitted(
             self.request, self.endpoint.permission, changes=self.endpoint.changes
         )
+        if self.asked.get("refresh"):
+            self.service.limits.require_probe(who)
+        return who
 
     def _call(self, who: Established) -> EndpointCall:
         request = None

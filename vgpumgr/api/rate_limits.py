@@ -18,6 +18,8 @@ LOGINS_A_MINUTE = 5
 """Logins that are begun, and tokens or logins that are not taken, of one address."""
 REQUESTS_A_SECOND, REQUESTS_AT_ONCE = 100.0, 1000.0
 CHANGES_A_SECOND, CHANGES_AT_ONCE = 20.0, 200.0
+PROBES_A_MINUTE = 12
+"""Reads that have hosts probed first (``refresh``), of one user."""
 MOST = 10_000
 """The number of users, and of addresses, that are remembered."""
 
@@ -61,6 +63,7 @@ class RateLimits:
     def __init__(self) -> None:
         self._requests = RateLimit(lambda: TokenBucket(REQUESTS_A_SECOND, REQUESTS_AT_ONCE))
         self._changes = RateLimit(lambda: TokenBucket(CHANGES_A_SECOND, CHANGES_AT_ONCE))
+        self._probes = RateLimit(lambda: TokenBucket(PROBES_A_MINUTE / 60, PROBES_A_MINUTE))
         self._logins = RateLimit(lambda: TokenBucket(LOGINS_A_MINUTE / 60, LOGINS_A_MINUTE))
         self._passwords = RateLimit(lambda: TokenBucket(LOGINS_A_MINUTE / 60, LOGINS_A_MINUTE))
 
@@ -74,6 +77,17 @@ class RateLimits:
             raise TooManyRequests(
                 f"{who.actor.user} asks too often",
                 why=f"{bucket.rate:g} {kind} a second are answered",
+                retry_s=bucket.wait_s(),
+            )
+
+    def require_probe(self, who: Established) -> None:
+        """TooManyRequests where a user has hosts probed too often: a read that makes hosts work."""
+        bucket = self._probes.of(who.actor.user)
+        if who.actor.address and not bucket.take():
+            raise TooManyRequests(
+                f"{who.actor.user} has hosts probed too often",
+                why=f"{PROBES_A_MINUTE} reads a minute may have them probed first",
+                next="ask without refresh: `serve` keeps what is told up to date",
                 retry_s=bucket.wait_s(),
             )
 

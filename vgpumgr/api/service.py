@@ -13,7 +13,7 @@ from anyio import CapacityLimiter
 from vgpumgr.api.authentication import address_of, authenticate, shows_login
 from vgpumgr.api.live_answers import LiveAnswers
 from vgpumgr.api.open_consoles import OpenConsoles
-from vgpumgr.api.rate_limits import RateLimits
+from vgpumgr.api.rate_limits import RateLimit, RateLimits
 from vgpumgr.api.token_bucket import TokenBucket
 from vgpumgr.api.trail_follower import TrailFollower
 from vgpumgr.api.worker_pool import WorkerJob, WorkerPool
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from vgpumgr.app import App
     from vgpumgr.identity.established import Established
 
-REFUSALS_A_MINUTE = 60
+REFUSALS_A_MINUTE, ALL_REFUSALS_A_MINUTE = 60, 600
+"""Refusals that the trail keeps of one address (over the unix socket: of one user), and of all."""
 CHANGES_AT_ONCE = 64
 """Threads that wait for the ledger's write lock or for a worker; those of reads are others."""
 UPLOADS_AT_ONCE = 16
@@ -55,7 +56,8 @@ class Service:
         self.for_logins: CapacityLimiter
         self.answers = LiveAnswers(app.writable_ledger.version)
         self.limits = RateLimits()
-        self._refusals = TokenBucket(REFUSALS_A_MINUTE / 60.0, REFUSALS_A_MINUTE)
+        self._refusals = RateLimit(lambda: TokenBucket(REFUSALS_A_MINUTE / 60, REFUSALS_A_MINUTE))
+        self._all_refusals = TokenBucket(ALL_REFUSALS_A_MINUTE / 60, ALL_REFUSALS_A_MINUTE)
         self._jobs: OrderedDict[str, WorkerJob] = OrderedDict()
 
     def start(self) -> None:
@@ -110,8 +112,10 @@ class Service:
         return who
 
     def refused(self, actor: Actor, error: NotPermitted) -> None:
-        """Keep in the trail that a request was refused; a flood of them is kept by its first."""
-        if self._refusals.take():
+        """Keep in the trail that a request was refused; a flood of them is kept by its first, and
+        hides no other's.
+        """
+        if self._refusals.of(actor.address or actor.user).take() and self._all_refusals.take():
             with suppress(VgpumgrError), acting(actor):
                 self.app.writable_ledger.record_access(AccessEvent.REFUSED, error.message)
 

@@ -6,6 +6,7 @@ sender that is slow. No more than ``PIECE_BYTES`` of a request are in memory.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from vgpumgr.access.permission import Permission
 from vgpumgr.api.incoming_call import PREFIX
 from vgpumgr.api.parameters import answer_type
 from vgpumgr.api.problems import failures, problem
+from vgpumgr.api.trail_follower import HEARTBEAT_S
 from vgpumgr.endpoints.answers import to_json
 from vgpumgr.endpoints.call_context import CallContext
 from vgpumgr.endpoints.endpoint import Result
@@ -81,8 +83,17 @@ class UploadRoutes:
         return writer
 
     async def _take(self, request: Request, writer: UploadWriter) -> None:
+        """What comes, for as long as who sends it may; looked at every 15 s."""
+        looked_at = time.monotonic()
         async for piece in _pieces(request):
+            if time.monotonic() - looked_at >= HEARTBEAT_S:
+                looked_at = time.monotonic()
+                await to_thread.run_sync(self._require_still, request)
             await to_thread.run_sync(writer.write, piece, limiter=self.service.for_uploads)
+
+    def _require_still(self, request: Request) -> None:
+        """LoginRefused or AccessRefused where the login or the role has been taken since."""
+        self.service.known(request).grants.require(Permission.IMAGE_WRITE)
 
     def _user(self, request: Request, *, changes: bool) -> str:
         who: Established = self.service.admitted(request, Permission.IMAGE_WRITE, changes=changes)

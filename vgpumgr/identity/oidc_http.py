@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import ipaddress
 import json
+import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
-from http.client import HTTPException, HTTPResponse
+from collections.abc import Callable, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import IO, Any
 from urllib.parse import urlencode, urlsplit
 
@@ -28,6 +30,77 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         newurl: str,
     ) -> None:  # fmt: skip
         """A provider that sends us elsewhere is not asked there: that may be any address."""
+
+
+class _DeadlineSocket:
+    """A socket on which every word has to be said until one moment: a server that says a byte in
+    time, again and again, is not waited for longer.
+    """
+
+    def __init__(self, wrapped: socket.socket, until: float) -> None:
+        self._socket = wrapped
+        self._until = until
+
+    def sendall(self, data: bytes) -> None:
+        self._hurry()
+        self._socket.sendall(data)
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_HurriedReads(self._socket, self._hurry))
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _hurry(self) -> None:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("it took too long")
+        self._socket.settimeout(left)
+
+
+class _HurriedReads(io.RawIOBase):
+    def __init__(self, wrapped: socket.socket, hurry: Callable[[], None]) -> None:
+        self._reads = wrapped.makefile("rb", buffering=0)
+        self._hurry = hurry
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        self._hurry()
+        return self._reads.readinto(buffer)
+
+    def close(self) -> None:
+        self._reads.close()
+        super().close()
+
+
+class _HurriedHttp(HTTPConnection):
+    """HTTP whose time limit is that of the whole request."""
+
+    def connect(self) -> None:
+        until = time.monotonic() + float(self.timeout or TIMEOUT_S)
+        super().connect()
+        self.sock = _DeadlineSocket(self.sock, until)
+
+
+class _HurriedHttps(HTTPSConnection):
+    """HTTPS whose time limit is that of the whole request."""
+
+    def connect(self) -> None:
+        until = time.monotonic() + float(self.timeout or TIMEOUT_S)
+        super().connect()
+        self.sock = _DeadlineSocket(self.sock, until)
+
+
+class _OpensHttp(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_HurriedHttp, req)
+
+
+class _OpensHttps(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_HurriedHttps, req)
 
 
 def checked_url(url: object, what: str) -> str:
@@ -57,7 +130,7 @@ class OidcHttp:
 
     def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
         self._timeout_s = timeout_s
-        self._opener = urllib.request.build_opener(_NoRedirects())
+        self._opener = urllib.request.build_opener(_NoRedirects(), _OpensHttp(), _OpensHttps())
 
     def get(self, url: str, what: str, token: str = "") -> dict[str, Any]:
         """The JSON object at a URL, shown a bearer ``token`` where one is given; LoginRefused
@@ -81,13 +154,14 @@ class OidcHttp:
 
     def _ask(self, request: urllib.request.Request) -> Answer:
         request.add_header("Accept", "application/json")
-        until = time.monotonic() + self._timeout_s
         try:
             with self._opener.open(request, timeout=self._timeout_s) as response:
-                return response.status, _json(_read(response, until))
+                return response.status, _json(_read(response))
         except urllib.error.HTTPError as error:
             with error:
-                return error.code, _json_or_none(error, until)
+                return error.code, _json_or_none(error)
+        except TimeoutError as error:
+            raise _refused("answer", "it took too long") from error
         except (OSError, HTTPException) as error:
             raise HostUnreachable(
                 "the identity provider cannot be reached",
@@ -96,15 +170,13 @@ class OidcHttp:
             ) from error
 
 
-def _read(response: HTTPResponse | urllib.error.HTTPError, until: float) -> bytes:
+def _read(response: HTTPResponse | urllib.error.HTTPError) -> bytes:
     found = bytearray()
     reader = getattr(response, "read1", None) or response.read
     while chunk := reader(_CHUNK):
         found += chunk
         if len(found) > MAX_BYTES:
             raise _refused("answer", f"it is larger than {MAX_BYTES >> 10} KiB")
-        if time.monotonic() > until:
-            raise _refused("answer", "it took too long")
     return bytes(found)
 
 
@@ -118,9 +190,9 @@ def _json(text: bytes) -> dict[str, Any]:
     return found
 
 
-def _json_or_none(error: urllib.error.HTTPError, until: float) -> dict[str, Any]:
+def _json_or_none(error: urllib.error.HTTPError) -> dict[str, Any]:
     try:
-        return _json(_read(error, until))
+        return _json(_read(error))
     except (LoginRefused, OSError, HTTPException):
         return {}
 

@@ -10,6 +10,7 @@ from vgpumgr.api.problems import problem
 from vgpumgr.api.rate_limits import (
     CHANGES_AT_ONCE,
     LOGINS_A_MINUTE,
+    PROBES_A_MINUTE,
     RateLimit,
     RateLimits,
     TooManyRequests,
@@ -69,3 +70,22 @@ def test_few_names_are_remembered() -> None:
     for name in ("b", "c"):
         limit.of(name)
     assert limit.of("a") is not first
+
+
+def test_probes_of_a_user_are_counted() -> None:
+    limits = RateLimits()
+    for _ in range(PROBES_A_MINUTE):
+        limits.require_probe(who("ada"))
+        limits.require_probe(who("ada", ""))
+    with pytest.raises(TooManyRequests, match="probed too often"):
+        limits.require_probe(who("ada"))
+    limits.require_probe(who("bo"))
+
+
+def test_passwords_of_a_user_are_counted_wherever_they_come_from() -> None:
+    limits = RateLimits()
+    for _ in range(LOGINS_A_MINUTE):
+        limits.count_password("ada")
+    with pytest.raises(TooManyRequests, match="logins of this user"):
+        limits.count_password("ADA")
+    limits.count_password("bo")

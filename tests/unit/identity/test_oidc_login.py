@@ -369,6 +369,7 @@ def test_only_https_or_this_machine(login: Login, url: object) -> None:
         ("/large", "larger than"),
         ("/text", "not JSON"),
         ("/slow", "took too long"),
+        ("/slow-head", "took too long"),
         ("/none", "HTTP 404"),
     ],
 )

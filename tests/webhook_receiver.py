@@ -34,7 +34,7 @@ class Received:
         key = base64.b64decode(secret.split("_", 1)[1])
         told = f"{self.id}.{self.headers['webhook-timestamp']}.".encode() + self.body
         proof = base64.b64encode(hmac.new(key, told, hashlib.sha256).digest()).decode()
-        return self.headers["webhook-signature"] == f"v1,{proof}"
+        return f"v1,{proof}" in self.headers["webhook-signature"].split(" ")
 
 
 @dataclass

@@ -50,7 +50,7 @@ _OF_ACCESS = frozenset(
         *("put_profile_disk", "forget_profile_disk"),  # tests/unit/engine/test_profile_disks.py
         *("notified", "notification_failed", "tell_notices"),
         *("set_backup_target", "delete_backup_target"),
-        *("add_webhook", "pause_webhook", "resume_webhook", "remove_webhook"),
+        *("add_webhook", "pause_webhook", "resume_webhook", "remove_webhook", "webhook_rotated"),
         *("webhook_delivered", "webhook_failed"),  # tests/e2e/test_webhooks.py kills a delivery
         *("begin_login", "see_login", "end_login", "record_access", "record_upload"),
         *("end_request", "seal_trail", "forget_requests", "forget_logins", "forget_tokens"),

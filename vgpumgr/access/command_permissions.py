@@ -164,6 +164,7 @@ COMMAND_PERMISSIONS: Mapping[str, Needs] = MappingProxyType(
         "webhook remove": Needs.WEBHOOK_WRITE,
         "webhook pause": Needs.WEBHOOK_WRITE,
         "webhook resume": Needs.WEBHOOK_WRITE,
+        "webhook rotate": Needs.WEBHOOK_WRITE,
         "webhook test": Needs.WEBHOOK_WRITE,
         "store check": Needs.STORE_READ,
         "store backup": Needs.STORE_ADMIN,

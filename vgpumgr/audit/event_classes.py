@@ -174,6 +174,7 @@ EVENT_CLASSES: Mapping[str, EventClass] = {
     "webhook.paused": _CHANGED,
     "webhook.removed": _GONE,
     "webhook.resumed": _CHANGED,
+    "webhook.rotated": _CHANGED,
 }
 UNKNOWN = EventClass("configuration", "info", "unknown")
 """Of an event that a later vgpumgr wrote."""

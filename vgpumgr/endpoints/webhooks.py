@@ -30,6 +30,8 @@ EventKinds = Annotated[
     tuple[Annotated[str, ParameterLimits(max_length=63, pattern=r"^[a-z][a-z.-]*$")], ...],
     ParameterLimits(max_length=32),
 ]
+KEPT_H, MOST_KEPT_H = 24, 24 * 30
+"""How long an old secret signs too, in hours."""
 PING = "webhook.test"
 """The kind of the message that ``webhook test`` sends; no record of the trail has it."""
 
@@ -219,6 +221,36 @@ def resume_webhook(context: CallContext, asked: OneWebhook) -> Result[WebhookIte
     return _shown(context, asked.name)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotateWebhook:
+    """A webhook by its name; for ``keep_h`` hours messages are signed by its old secret, too."""
+
+    name: Name
+    keep_h: Annotated[int, ParameterLimits(ge=0, le=MOST_KEPT_H)] = KEPT_H
+
+
+def rotate_webhook(context: CallContext, asked: RotateWebhook) -> Result[NewWebhook]:
+    """The webhook with a new secret. Messages have a signature by each for a while, so that a
+    receiver takes them before it has the new one, and after.
+    """
+    from vgpumgr.app.webhooks.delivery_schedule import webhook_secrets
+    from vgpumgr.app.webhooks.signed_message import new_secret
+
+    found, secret = _one(context, asked.name), new_secret()
+    until = time.time() + asked.keep_h * 3600
+    undo = webhook_secrets(context.app.config).rotate(found.id, secret, until)
+    try:
+        context.app.writable_ledger.webhook_rotated(found.id)
+    except BaseException:
+        undo()
+        raise
+    answer: NewWebhook = {**_shown(context, asked.name).answer, "secret": secret}
+    said = "the old secret signs no more; the receiver needs the new one now"
+    if asked.keep_h:
+        said = f"for {asked.keep_h} h the old secret signs too; give the receiver the new one"
+    return Result(answer=answer, notes=(said,))
+
+
 def test_webhook(context: CallContext, asked: OneWebhook) -> Result[WebhookAnswer]:
     """Send one signed message now, whatever its state."""
     from vgpumgr.app.webhooks.delivery_schedule import message_sender
@@ -305,6 +337,15 @@ RESUME_WEBHOOK = _endpoint(
     kind="Webhook",
     work=resume_webhook,
 )
+ROTATE_WEBHOOK = _endpoint(
+    *("rotate", HttpMethod.POST, "/{name}:rotate", Permission.WEBHOOK_WRITE),
+    summary="Give a webhook a new secret, told in this answer alone; the old one signs on a while.",
+    asks=RotateWebhook,
+    answers=NewWebhook,
+    kind="NewWebhook",
+    work=rotate_webhook,
+    secret=True,
+)
 TEST_WEBHOOK = _endpoint(
     *("test", HttpMethod.POST, "/{name}:test", Permission.WEBHOOK_WRITE),
     summary="Send a webhook one signed message, and say what its receiver answers.",
@@ -317,5 +358,5 @@ TEST_WEBHOOK = _endpoint(
 
 ENDPOINTS: Sequence[Endpoint[Any, Any]] = (
     *(LIST_WEBHOOKS, SHOW_WEBHOOK, ADD_WEBHOOK, REMOVE_WEBHOOK),
-    *(PAUSE_WEBHOOK, RESUME_WEBHOOK, TEST_WEBHOOK),
+    *(PAUSE_WEBHOOK, RESUME_WEBHOOK, ROTATE_WEBHOOK, TEST_WEBHOOK),
 )

@@ -61,6 +61,9 @@ class WebhookLedger(Protocol):
     def resume_webhook(self, webhook_id: str) -> None:
         """Send to it again, at once and from where it was."""
 
+    def webhook_rotated(self, webhook_id: str) -> None:
+        """Tell in the trail that it has another secret; NotFound where there is none."""
+
     def webhook_delivered(self, webhook_id: str, cursor: int, at: float | None) -> bool:
         """Done with records up to ``cursor``, the last of which it took at that time (None: it was
         sent none of them); False where it is paused or gone.

@@ -298,6 +298,7 @@ class SqlLedger(LeaseHolder):
     remove_webhook = changes(webhooks_sql.remove_webhook)
     pause_webhook = changes(webhooks_sql.pause_webhook)
     resume_webhook = changes(webhooks_sql.resume_webhook)
+    webhook_rotated = changes(webhooks_sql.webhook_rotated)
     webhook_delivered = writes(webhooks_sql.webhook_delivered)
     webhook_failed = writes(webhooks_sql.webhook_failed)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -53,6 +54,11 @@ def test_one_is_added_for_the_own_tenant_and_its_secret_is_told_once(blue: Api) 
     [made] = [each for each in inside.ledger.webhooks() if each.name == "new"]
     kept = webhook_secrets(inside.app.config)
     assert kept.has(made.id)
+    new = inside.ask("POST", "/v1/webhooks/new:rotate", secret, {"keep_h": 1}, {})
+    assert new.status == 200 and new.body["secret"].startswith("whsec_")
+    assert new.body["secret"] != said.body["secret"] and len(kept.keys(made.id, time.time())) == 2
+    assert inside.ask("POST", "/v1/webhooks/new:rotate", secret, {"keep_h": 721}).status == 422
+    assert inside.ledger.audit(event="webhook.")[0].event == "webhook.rotated"
     assert inside.ask("DELETE", "/v1/webhooks/new", secret).status == 200
     assert not kept.has(made.id)
 
@@ -67,7 +73,10 @@ def test_none_is_added_for_others(blue: Api, tenant: str) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("GET", ""), ("DELETE", ""), ("POST", ":pause"), ("POST", ":resume"), ("POST", ":test")],
+    [
+        *(("GET", ""), ("DELETE", ""), ("POST", ":pause"), ("POST", ":resume")),
+        *(("POST", ":rotate"), ("POST", ":test")),
+    ],
 )
 def test_anothers_is_not_found(blue: Api, method: str, path: str) -> None:
     inside, secret = blue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -20,7 +21,7 @@ from vgpumgr.app.config import Config
 from vgpumgr.app.webhooks import delivery_schedule
 from vgpumgr.app.webhooks.delivery import DeliveryPace, WebhookDelivery
 from vgpumgr.app.webhooks.delivery_schedule import claim_of, scheduled_deliveries, webhook_secrets
-from vgpumgr.app.webhooks.signed_message import new_secret
+from vgpumgr.app.webhooks.signed_message import new_secret, secret_key
 from vgpumgr.engine.controller.controller_events import ControllerEvent, EventKind
 from vgpumgr.model.history import record_json
 from vgpumgr.model.ledger import Ledger
@@ -170,6 +171,29 @@ def test_after_too_many_failures_it_is_paused_and_goes_on_where_it_was(
     assert tenants(receiver)[4:] == ["a", "b"]
     told = [each.event for each in fleet.ledger.audit(event="webhook.")]
     assert told == ["webhook.resumed", "webhook.paused", "webhook.added"]
+
+
+def test_after_a_rotation_both_secrets_sign_until_the_old_one_ends(
+    fleet: Fleet, receiver: Receiver
+) -> None:
+    fleet.add("w", receiver, "quota.")
+    kept, newer, newest = webhook_secrets(fleet.config), new_secret(), new_secret()
+    kept.rotate("id-w", newer, time.time() + 3600)
+    with fleet.serving():
+        fleet.change("a")
+        both = receiver.until(1)[0]
+        assert both.signed_by(fleet.secrets["w"]) and both.signed_by(newer)
+        kept.rotate("id-w", newest, time.time() + 3600)
+        fleet.change("b")
+        second = receiver.until(2)[1]
+    assert second.signed_by(newest) and second.signed_by(newer)
+    assert not second.signed_by(fleet.secrets["w"]), "the one before the last signs no more"
+    assert len(kept.keys("id-w", time.time() + 3601)) == 1
+    undo = kept.rotate("id-w", new_secret(), time.time())
+    assert len(kept.keys("id-w", time.time() + 1)) == 1
+    undo()
+    assert kept.keys("id-w", time.time())[0] == secret_key(newest)
+    assert kept.path("id-w").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_receiver_that_is_gone_is_paused_at_once(fleet: Fleet, receiver: Receiver) -> None:

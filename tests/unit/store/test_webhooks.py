@@ -92,7 +92,7 @@ def test_one_that_is_gone_is_not_found(url: str) -> None:
     ledger.remove_webhook("id-w")
     assert ledger.webhooks() == ()
     assert not ledger.webhook_delivered("id-w", AT + 11, 5.0)
-    for change in (ledger.remove_webhook, ledger.resume_webhook):
+    for change in (ledger.remove_webhook, ledger.resume_webhook, ledger.webhook_rotated):
         with pytest.raises(NotFound):
             change("id-w")
     with pytest.raises(NotFound):

@@ -59,9 +59,10 @@ class MessageSender:
         """
         origin = self.ledger.trail_origin().replace("/", "-")
         body = record_json(record).encode()
-        key = self.secrets.key(webhook.id)
+        now = time.time()
+        keys = self.secrets.keys(webhook.id, now)
         message = f"{origin}-{mark or record.seq}"
-        headers = signed_headers(key, message, time.time(), body)
+        headers = signed_headers(keys, message, now, body)
         return receiver.post(self.rules, webhook.url, body, headers, self.timeout_s)
 
 

@@ -1,11 +1,14 @@
-"""The secrets of webhooks: a file each, in a folder of the controller's own.
+"""The secrets of webhooks: a file each, in a folder of the controller's own. Its first line is the
+secret; a second one is the secret before it, and until when (Unix seconds) that one signs, too.
 
 A controller without a webhook's file leaves that webhook to another one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from vgpumgr.app.secret_files import SecretFiles
@@ -32,9 +35,7 @@ class WebhookSecrets:
 
     def keep(self, webhook_id: str, secret: str) -> None:
         """Write the secret of a webhook that is new."""
-        files = SecretFiles(self.folder)
-        with files.locked():
-            files.write_own(self.path(webhook_id).name, f"{secret}\n".encode())
+        self._write(webhook_id, [secret])
 
     def forget(self, webhook_id: str) -> None:
         """Remove it where it is here."""
@@ -42,10 +43,26 @@ class WebhookSecrets:
         with files.locked():
             files.remove_own(self.path(webhook_id).name)
 
-    def key(self, webhook_id: str) -> bytes:
-        """The key that signs; LedgerError where it is not here, NotPermitted where others may have
-        read it.
+    def keys(self, webhook_id: str, now: float) -> tuple[bytes, ...]:
+        """The keys that sign, the newest first; LedgerError where none is here, NotPermitted where
+        others may have read them.
         """
+        first, *before = self._lines(webhook_id)
+        kept = [secret_key(first)]
+        for line in before:
+            secret, _, until = line.partition(" ")
+            if until.isdecimal() and now < int(until):
+                kept.append(secret_key(secret))
+        return tuple(kept)
+
+    def rotate(self, webhook_id: str, secret: str, until: float) -> Callable[[], None]:
+        """Sign by a new secret, and by the one before ``until``; a call undoes it."""
+        before = self._lines(webhook_id)
+        secret_key(before[0])
+        self._write(webhook_id, [secret, f"{before[0]} {until:.0f}"])
+        return partial(self._write, webhook_id, before)
+
+    def _lines(self, webhook_id: str) -> list[str]:
         path = self.path(webhook_id)
         kept = SecretFiles(self.folder).read_own(path.name)
         if kept is None:
@@ -54,4 +71,10 @@ class WebhookSecrets:
                 why=f"there is no {path}",
                 next="copy the file from the controller on which the webhook was added",
             )
-        return secret_key(kept.decode(errors="replace"))
+        return kept.decode(errors="replace").strip().split("\n")
+
+    def _write(self, webhook_id: str, lines: Sequence[str]) -> None:
+        files = SecretFiles(self.folder)
+        text = "".join(f"{each}\n" for each in lines)
+        with files.locked():
+            files.write_own(self.path(webhook_id).name, text.encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from vgpumgr.model.errors import LedgerError
 
@@ -29,16 +29,19 @@ def secret_key(secret: str) -> bytes:
     return key
 
 
-def signed_headers(key: bytes, message_id: str, at: float, body: bytes) -> Mapping[str, str]:
-    """The headers that tell a receiver which message it is, of when, and that it is ours.
+def signed_headers(
+    keys: Sequence[bytes], message_id: str, at: float, body: bytes
+) -> Mapping[str, str]:
+    """The headers that tell a receiver which message it is, of when, and that it is ours: a
+    signature by each key.
 
     ``message_id`` is the same at every attempt, so that a receiver can drop what it has.
     """
     seconds = str(int(at))
     signed = b".".join((message_id.encode(), seconds.encode(), body))
-    proof = base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
+    proofs = [base64.b64encode(hmac.digest(key, signed, "sha256")).decode() for key in keys]
     return {
         "webhook-id": message_id,
         "webhook-timestamp": seconds,
-        "webhook-signature": f"v1,{proof}",
+        "webhook-signature": " ".join(f"v1,{each}" for each in proofs),
     }

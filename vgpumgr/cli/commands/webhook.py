@@ -1,4 +1,4 @@
-"""The commands `webhook add`, `list`, `show`, `remove`, `pause`, `resume` and `test`."""
+"""The commands `webhook add`, `list`, `show`, `remove`, `pause`, `resume`, `rotate` and `test`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ONE = click.argument("name", shell_complete=completed("webhooks"))
 
 @click.group()
 def webhook() -> None:
-    """Records of the trail, sent as they are written: add, list, show, pause, resume, test."""
+    """Records of the trail, sent as they are written: add, list, show, pause, rotate, test."""
 
 
 @webhook.command()
@@ -128,6 +128,27 @@ def resume(context: Context, name: str) -> None:
     """Send again, from where it was."""
     item = context.act(webhooks.RESUME_WEBHOOK, webhooks.OneWebhook(name=name)).answer
     say(f"webhook {name} goes on after record {item['cursor']}")
+
+
+@webhook.command()
+@_ONE
+@click.option(
+    "--keep-hours",
+    "keep_h",
+    type=click.IntRange(0, webhooks.MOST_KEPT_H),
+    default=webhooks.KEPT_H,
+    metavar="HOURS",
+    show_default=True,
+    help="How long the old secret signs, too; 0 where it is in wrong hands.",
+)
+@output_option
+@pass_context
+def rotate(context: Context, name: str, keep_h: int) -> None:
+    """Give it a new secret, and print that once; the old one signs too for a while."""
+    asked = webhooks.RotateWebhook(name=name, keep_h=keep_h)
+    made = context.act(webhooks.ROTATE_WEBHOOK, asked)
+    print_item("NewWebhook", made.answer, made.answer["secret"])
+    finish(made)
 
 
 @webhook.command()

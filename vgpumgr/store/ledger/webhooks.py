@@ -97,6 +97,11 @@ def resume_webhook(connection: Connection, stamp: Stamp, webhook_id: str) -> Non
         _tell(connection, stamp, "webhook.resumed", found)
 
 
+def webhook_rotated(connection: Connection, stamp: Stamp, webhook_id: str) -> None:
+    """Tell that it has another secret; what it is, no ledger knows."""
+    _tell(connection, stamp, "webhook.rotated", _one(connection, webhook_id))
+
+
 def webhook_delivered(
     connection: Connection, webhook_id: str, cursor: int, at: float | None
 ) -> bool:

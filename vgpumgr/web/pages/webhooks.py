@@ -23,6 +23,7 @@ _WEBHOOKS = Listing(
         RowAction("webhook.test", "Test", _NAME),
         RowAction("webhook.pause", "Pause", _NAME, only=("state", ("active", "failing"))),
         RowAction("webhook.resume", "Resume", _NAME, only=("state", ("paused", "failing"))),
+        RowAction("webhook.rotate", "New secret", _NAME),
         RowAction("webhook.remove", "Remove", _NAME),
     ),
     (NewThing("webhook.add", "New webhook"),),

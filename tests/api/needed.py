@@ -67,6 +67,7 @@ OTHERS: dict[str, Permission | None] = {
     ),
     "vm.explain-one": Permission.VM_PLAN,
     "vm.find": Permission.VM_READ,
+    "vm.file": Permission.VM_CREATE,
     "vm.users": Permission.VM_READ,
     "vm.plan-move": Permission.VM_MIGRATE,
     "vm.plan-new": Permission.VM_PLAN,

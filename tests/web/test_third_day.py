@@ -49,6 +49,43 @@ def test_a_vm_gets_another_name_and_a_clone(walk: Walk, cli: Cli) -> None:
     assert_told(walk)
 
 
+def test_a_vm_gets_another_size(walk: Walk, cli: Cli) -> None:
+    cli.ok("apply", "-f", cli.documents(vm("sized", "T4-4Q")))
+    walk.menu("VMs")
+    walk.link("sized")
+    walk.link("Change")
+    text = walk.page.get_by_label("Text").input_value()
+    walk.button("Show the plan")
+    walk.sees("0 changes; 1 VM as declared")
+    with walk.task("give a VM another size"):
+        walk.menu("VMs")
+        walk.link("sized")
+        walk.link("Change")
+        walk.fill(Text=text.replace("1GiB", "2GiB"))
+        walk.button("Show the plan")
+        walk.sees("memory: 1GiB → 2GiB")
+        walk.tick("Restart VMs")
+        walk.button("Apply")
+        expect(walk.page.get_by_role("heading", name="Apply done")).to_be_visible()
+    assert cli.ok("vm", "show", "sized", "-o", "json").json["memory_mib"] == 2048
+    cli.ok("vm", "delete", "sized", "-y", "--force")
+    assert_told(walk)
+
+
+def test_a_pool_is_made_of_a_draft(walk: Walk, cli: Cli) -> None:
+    with walk.task("make a pool of desktops"):
+        walk.menu("Pools")
+        walk.link("New pool")
+        walk.button("Show the plan")
+        walk.sees("desktops")
+        walk.button("Apply")
+        walk.menu("Pools")
+        walk.link("desktops")
+        walk.sees("GROUP")
+    cli("pool", "delete", "desktops", "-y")
+    assert_told(walk)
+
+
 def test_a_gpu_is_reset(walk: Walk, cli: Cli) -> None:
     with walk.task("reset a GPU"):
         walk.menu("GPUs")

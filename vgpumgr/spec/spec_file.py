@@ -159,7 +159,9 @@ def _summary(problems: tuple[SpecProblem, ...]) -> str:
     if len(problems) == 1:
         return str(problems[0])
     lines = "\n".join(f"  {each}" for each in problems)
-    return f"{problems[0].file} has {len(problems)} problems\n{lines}"
+    file = problems[0].file
+    has = "" if file == COMMAND_LINE else f"{file} has "
+    return f"{has}{len(problems)} problems\n{lines}"
 
 
 MAX_DEPTH = 32

@@ -260,7 +260,8 @@ def _check_host(record: HostRecord, disks: Iterable[DiskSpec], hosts: Hosts) -> 
                 why=error.message,
                 next="vgpumgr image list   (lists images and their versions)"
                 if "@" in image
-                else f"copy it to {pools[pool]} on {record.name}",
+                else f"copy it to {pools[pool]} on {record.name}; or, of an imported image, "
+                "NAME@VERSION",
             ) from error
         _judge(disk, seen, pools[pool], record.name)
 

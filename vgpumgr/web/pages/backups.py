@@ -53,7 +53,7 @@ _BACKUP_TARGETS = PageRead("targets", "backup.target.list", needed=False)
 _BACK, _TO_TARGETS = at("/backups"), at("/backup-targets")
 
 PAGES = (
-    list_page("/backups", "Backups", "backup.list", _BACKUPS),
+    list_page("/backups", "Backups", "backup.list", _BACKUPS, template="backups.html"),
     list_page(
         "/backup-targets", "Backup targets", "backup.target.list", _TARGETS, section="Backups"
     ),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import yaml
+
 from vgpumgr.web.charts import area_chart, concurrent
-from vgpumgr.web.listing import Column, Listing, list_page
+from vgpumgr.web.item_list import item_list
+from vgpumgr.web.listing import Column, Listing
 from vgpumgr.web.page import Page, PageRead, Place, named
 from vgpumgr.web.questions import Choice, Question, at, names_of, one, page_of
 
@@ -28,6 +32,24 @@ _LIST = Listing(
         Column("Tenant", "tenant"),
     )
 )
+
+
+def _list(answers: dict[str, Any], place: Place) -> Mapping[str, Any]:
+    found = item_list(answers["answer"]["items"], place)
+    return {"listing": _LIST, "list": found, "draft": _draft(answers)}
+
+
+def _draft(answers: Mapping[str, Any]) -> str:
+    """A pool to begin with, of an image and a profile that are there."""
+    images = (answers["images"] or {"items": ()})["items"]
+    ready = [each["name"] for each in images if each["state"] == "ready"]
+    fits = [each for each in (answers["capacity"] or {"items": ()})["items"] if each["fits"]]
+    document: dict[str, Any] = {"apiVersion": "vgpumgr/v1", "kind": "Pool", "name": "desktops"}
+    document |= {"image": ready[-1] if ready else "NAME@VERSION"}
+    document |= {"gpus": [{"profile": fits[0]["profile"] if fits else "A40-4Q"}]}
+    document |= {"vcpus": 2, "memory": "4GiB", "console": True, "min": 1, "max": 4}
+    document |= {"entitlement": {"groups": ["GROUP"]}}
+    return str(yaml.safe_dump(document, sort_keys=False))
 
 
 def _last_day(place: Place) -> dict[str, Any]:
@@ -53,7 +75,18 @@ def _time(text: str | None) -> datetime | None:
 
 
 PAGES = (
-    list_page("/pools", "Pools", "pool.list", _LIST),
+    Page(
+        path="/pools",
+        title="Pools",
+        section="Pools",
+        template="pools.html",
+        reads=(
+            PageRead("answer", "pool.list"),
+            PageRead("images", "image.list", needed=False),
+            PageRead("capacity", "capacity.list", lambda _: {"gauge": False}, needed=False),
+        ),
+        more=_list,
+    ),
     Page(
         path="/pools/{pool}",
         title="Pool",

@@ -79,6 +79,14 @@ PAGES = (
         ),
     ),
     Page(
+        path="/vms/{vm}/file",
+        title="Change a VM",
+        section="VMs",
+        template="vm_file.html",
+        reads=(PageRead("file", "vm.file", named(name="vm")),),
+        live=False,
+    ),
+    Page(
         path="/vms/{vm}/explanation",
         title="Explanation",
         section="VMs",

@@ -83,7 +83,7 @@ def _line(group: ReasonGroup) -> str:
     devices = [each.device for each in group.reasons if each.device]
     which = counted(len(devices), "GPU") if len(devices) > 1 else "".join(devices)
     place = ", ".join(filter(None, [where, which]))
-    return f"{place}: {group.text}" if place else group.text
+    return f"{place}: {group.text.removeprefix(f'{place}: ')}" if place else group.text
 
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86400

@@ -366,7 +366,8 @@ class _Search:
         rest = replace(self.view, vms=tuple(v for v in self.view.vms if v.id != self.vm.id))
         [decision] = self.place(build_fleet(rest), [request])
         if isinstance(decision, NotPlaced):
-            error = no_placement([decision])
+            others = tuple(each for each in decision.reasons if each.host != self.vm.host)
+            error = no_placement([replace(decision, reasons=others or decision.reasons)])
             explain = "vgpumgr map, vgpumgr capacity: free capacity, then the same command again"
             return DrainTarget(self.vm, why=error.why, next=explain)
         return decision.host

@@ -345,7 +345,8 @@ def _nearest_groups(reasons: Sequence[Reason]) -> list[ReasonGroup]:
 def _text(group: ReasonGroup) -> str:
     """The sentence of a GPU names no host: PCI addresses repeat on every one."""
     nearest = group.nearest
-    named = not nearest.host or nearest.host in nearest.text.replace(",", " ").split()
+    words = (each.strip(":,") for each in nearest.text.split())
+    named = not nearest.host or nearest.host in words
     text = nearest.text if named and not nearest.gpu else f"{nearest.host}: {nearest.text}"
     return f"{text} (and {group.others})" if group.others else text
 

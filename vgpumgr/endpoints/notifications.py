@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,16 +19,20 @@ from vgpumgr.endpoints.shapes import ItemList, Name, Nothing, Time
 from vgpumgr.model.errors import HostUnreachable, NotFound, UsageError
 from vgpumgr.model.holiday_calendar import Holidays, holidays_of
 from vgpumgr.model.notification import Notification, NotificationRule
+from vgpumgr.model.role_binding import EVERY_TENANT
+from vgpumgr.model.webhook import Webhook
 
 
 class NotificationItem(TypedDict):
     """A rule: records whose kinds begin with one of ``events`` (none: all) and that matter as much
-    as ``severity`` are mailed to ``to``; ``tenant`` ``*``: of all tenants. ``state`` is ``active``,
-    ``quiet`` (mail waits now), ``failing`` or ``paused``, and ``why`` says the reason.
+    as ``severity`` are mailed to ``to``, and sent to ``webhooks``; ``tenant`` ``*``: of all
+    tenants. ``state`` is ``active``, ``quiet`` (mail waits now), ``failing`` or ``paused``, and
+    ``why`` says the reason.
     """
 
     name: str
     to: list[str]
+    webhooks: list[str]
     events: list[str]
     severity: str
     digest_s: float
@@ -59,6 +63,7 @@ def _item(it: Notification, end: int, holidays: Holidays) -> NotificationItem:
     return {
         "name": rule.name,
         "to": list(rule.to),
+        "webhooks": list(rule.webhooks),
         "events": list(rule.events),
         "severity": rule.severity.value,
         "digest_s": rule.digest_s,
@@ -132,8 +137,10 @@ def apply_notifications(
     text, ledger = asked.text.encode(errors="surrogatepass"), context.app.writable_ledger
     rules = load_notifications(text, source_name(asked.source))
     known = {each.name for each in ledger.calendars()}
+    hooks = {each.name: each for each in ledger.webhooks()}
     for each in rules:
         _refuse_unknown(each, known)
+        _refuse_webhooks(each, hooks)
     for each in rules:
         ledger.set_notification(each)
     return list_notifications(context, Nothing())
@@ -150,6 +157,21 @@ def _refuse_unknown(rule: NotificationRule, calendars: set[str]) -> None:
             raise UsageError(
                 f"notification {rule.name}: no record is of a kind that begins with {each!r:.80}",
                 next="vgpumgr audit list shows kinds; like notice. or operation.failed",
+            )
+
+
+def _refuse_webhooks(rule: NotificationRule, hooks: Mapping[str, Webhook]) -> None:
+    for name in rule.webhooks:
+        if name not in hooks:
+            raise NotFound(
+                f"no webhook {name}, which notification {rule.name} is sent to",
+                next="vgpumgr webhook list, or vgpumgr webhook add NAME --url URL",
+            )
+        if hooks[name].tenant not in {EVERY_TENANT, rule.tenant}:
+            raise UsageError(
+                f"webhook {name} is of tenant {hooks[name].tenant} alone",
+                why=f"notification {rule.name} tells of other tenants, too",
+                next=f"write tenant: {hooks[name].tenant}, or name another webhook",
             )
 
 
@@ -177,6 +199,11 @@ def test_notification(context: CallContext, asked: OneNotification) -> Result[Ma
     from vgpumgr.app.notifications.mail_server import NotSent, mail_server
 
     app, rule, user = context.app, _one(context, asked.name).rule, context.who.principal.user
+    if not rule.to:
+        raise UsageError(
+            f"notification {rule.name} sends no mail",
+            next=f"vgpumgr webhook test {rule.webhooks[0]}",
+        )
     server = mail_server(app.config)
     if server is None:
         raise UsageError(

@@ -97,7 +97,7 @@ def severity_of(event: str) -> Severity:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationRule:
     """Records whose kinds begin with one of ``events`` (none: all) and that matter as much as
-    ``severity`` are told to the addresses ``to``.
+    ``severity`` are told to the addresses ``to`` by mail, and to these ``webhooks`` by name.
 
     What comes within ``digest_s`` of the first is in one mail, and mails are ``every_s`` apart at
     least. In the ``quiet`` hours by the clock of ``zone``, and on the days of the calendar
@@ -115,6 +115,7 @@ class NotificationRule:
     zone: str = "UTC"
     holidays: str = ""
     tenant: str = EVERY_TENANT
+    webhooks: tuple[str, ...] = ()
 
     def takes(self, event: str) -> bool:
         """Are records of that kind told?"""

@@ -60,6 +60,7 @@ TABLE = (
         "gpu ADDRESS fail create 1",
     ),
     Form("setup NAME", "it is set up badly, for `doctor` to find", "setup nouveau"),
+    Form("guests boot SECONDS", "first boots of new guests take so long", "guests boot 60"),
     Form("guest DOMAIN users COUNT", "what its agent tells from now on", "guest DOMAIN users 1"),
     Form("guest DOMAIN address IP", "the same", "guest DOMAIN address 192.0.2.7"),
     Form("guest DOMAIN silent", "its agent does not answer, until the guest ends"),

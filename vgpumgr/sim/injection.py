@@ -15,7 +15,7 @@ from vgpumgr.helper.dispatch import VERBS
 from vgpumgr.model.errors import Conflict, NotFound, UsageError
 from vgpumgr.sim.fault_forms import FORMS
 from vgpumgr.sim.host_faults import count_of
-from vgpumgr.sim.libvirt.guest_script import PLAIN_GUEST
+from vgpumgr.sim.libvirt.guest_script import PLAIN_GUEST, GuestScript
 from vgpumgr.sim.libvirt.known_domains import NOBODY
 from vgpumgr.sim.libvirt.sim_domains import SimDomains
 from vgpumgr.sim.linux.machine_setup import ENABLED, RESTORE, Setup
@@ -33,7 +33,12 @@ from vgpumgr.sim.simulated_host import SimulatedHost
 
 
 def set_agent_words(domains: SimDomains, name: str, words: Sequence[str]) -> None:
-    """From now until the guest ends; UsageError names the forms, or says that it does not run."""
+    """From now until the guest ends; UsageError names the forms, or says that it does not run.
+    ``guests boot SECONDS`` is of all that are defined from now on.
+    """
+    if name == "boot" and len(words) == 1 and words[0].isdecimal():
+        domains.new_guests = GuestScript(boot_s=float(words[0]))
+        return
     domain = domains.find(name)
     if domain is None or domain.running is None:
         raise UsageError(f"no guest {name} runs", next="vgpumgr vm list")
@@ -83,7 +88,7 @@ def inject(host: SimulatedHost, words: Sequence[str]) -> None:
         case ["gpu", address, *fault]:
             with host.lock:
                 inject_gpu(host.opened().kernel, address, fault)
-        case ["guest", name, *said]:
+        case ["guests" | "guest", name, *said]:
             with host.lock:
                 set_agent_words(host.opened().domains, name, said)
         case ["destroy", name]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from vgpumgr.model.notification import NotificationRule, Severity, is_mail_address
 from vgpumgr.model.role_binding import EVERY_TENANT
+from vgpumgr.model.webhook import MOST_WEBHOOKS
 from vgpumgr.spec.fields import Duration, Line, Name, Strict, refuse, seconds
 from vgpumgr.spec.pool_document import HoursModel, Zone
 from vgpumgr.spec.single_kind import load_documents
@@ -36,8 +37,9 @@ class NotificationModel(Strict):
     kind: Literal["Notification"]
     name: Name
     to: list[Annotated[Line, AfterValidator(_address)]] = Field(
-        min_length=1, max_length=MOST_ADDRESSES
+        default=[], max_length=MOST_ADDRESSES
     )
+    webhooks: list[Line] = Field(default=[], max_length=MOST_WEBHOOKS)
     events: list[Annotated[Line, AfterValidator(_kind)]] = Field(default=[], max_length=100)
     severity: Literal["info", "warning", "critical"] = "warning"
     digest: Duration = "1m"
@@ -47,11 +49,18 @@ class NotificationModel(Strict):
     holidays: Name | None = None
     tenant: Name | None = None
 
+    @model_validator(mode="after")
+    def _told_to(self) -> NotificationModel:
+        if not self.to and not self.webhooks:
+            refuse("tells no address and no webhook: name one of them", "to")
+        return self
+
     def value(self) -> NotificationRule:
         """The rule in the model's words."""
         return NotificationRule(
             name=self.name,
             to=tuple(dict.fromkeys(self.to)),
+            webhooks=tuple(dict.fromkeys(self.webhooks)),
             events=tuple(dict.fromkeys(self.events)),
             severity=Severity(self.severity),
             digest_s=seconds(self.digest),

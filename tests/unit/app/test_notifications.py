@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from email.message import EmailMessage
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from tests.certificates import Authority
 from tests.mail_server import Mailbox, mail_server
 from tests.unit.store import values
+from tests.webhook_receiver import Receiver, receiving
 from vgpumgr.app.config import Config
 from vgpumgr.app.notifications import mail_server as product
 from vgpumgr.app.notifications import notification_schedule
@@ -29,6 +31,8 @@ from vgpumgr.app.notifications.notification_schedule import (
 )
 from vgpumgr.app.secret_store import SecretStore
 from vgpumgr.app.setting_values import MailSecurity
+from vgpumgr.app.webhooks.delivery_schedule import webhook_secrets
+from vgpumgr.app.webhooks.signed_message import new_secret
 from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.holiday_calendar import HolidayCalendar
@@ -41,6 +45,7 @@ from vgpumgr.model.notification import (
 )
 from vgpumgr.model.pool_schedule import WeekHours
 from vgpumgr.model.secret import SecretValue
+from vgpumgr.model.webhook import Webhook
 from vgpumgr.store import open_ledger
 
 QUICK = MailPace(first_s=5.0, longest_s=20.0, most=3)
@@ -418,3 +423,76 @@ def test_a_server_that_never_comes_to_an_end_is_left(tmp_path: Path) -> None:
         with pytest.raises(product.NotSent, match=r"took longer than 0\.2 s"):
             server.send(product_mail(), ("b@example.com",), SecretStore(tmp_path))
         thread.join()
+
+
+@pytest.fixture
+def hooked(fleet: Fleet) -> Iterator[tuple[Fleet, Receiver]]:
+    """A rule that tells a webhook, too; its receiver is on this machine."""
+    with receiving() as receiver:
+        fleet.config = replace(fleet.config, webhook_networks=(ip_network("127.0.0.0/8"),))
+        webhook_secrets(fleet.config).keep("id-chat", SECRET)
+        fleet.ledger.add_webhook(Webhook(id="id-chat", name="chat", url=receiver.url))
+        fleet.schedule = fleet.begun()
+        fleet.ledger.set_notification(replace(RULE, webhooks=("chat",)))
+        yield fleet, receiver
+
+
+SECRET = new_secret()
+
+
+def test_a_webhook_has_the_same_digest(hooked: tuple[Fleet, Receiver], box: Mailbox) -> None:
+    fleet, receiver = hooked
+    for number in range(3):
+        fleet.tell(EventKind.POOL_WARNS, f"pool cad: no room, {number}")
+    fleet.pass_time(0)
+    fleet.pass_time(60)
+    [mail], [told] = box.mails, receiver.received
+    assert told.signed_by(SECRET)
+    assert (told.event["subject"], told.event["severity"]) == (mail["Subject"], "warning")
+    assert told.event["counts"] == {"notice.pool-warns": 3}
+    assert told.event["records"][0]["detail"] == "pool cad: no room, 0"
+    assert mail["Message-ID"] == f"<{told.id}@vgpumgr>"
+
+
+def test_what_has_the_digest_is_left_out_of_the_next_attempt(
+    hooked: tuple[Fleet, Receiver], box: Mailbox
+) -> None:
+    fleet, receiver = hooked
+    receiver.answers = [500]
+    fleet.tell(EventKind.POOL_WARNS, "pool cad: no room")
+    fleet.pass_time(0)
+    fleet.pass_time(60)
+    assert (len(box.mails), fleet.one().failures) == (1, 1)
+    assert "webhook chat" in fleet.one().why
+    fleet.pass_time(60)
+    assert (len(box.mails), len(receiver.received), fleet.one().failures) == (1, 2, 0)
+    assert receiver.received[0].id == receiver.received[1].id
+
+
+def test_a_rule_may_tell_webhooks_alone(hooked: tuple[Fleet, Receiver], box: Mailbox) -> None:
+    fleet, receiver = hooked
+    fleet.config = replace(fleet.config, mail_server="")
+    fleet.ledger.set_notification(replace(RULE, to=(), webhooks=("chat",)))
+    fleet.schedule = fleet.begun()
+    fleet.tell(EventKind.POOL_WARNS, "pool cad: no room")
+    fleet.pass_time(0)
+    fleet.pass_time(60)
+    assert (box.mails, len(receiver.received)) == ([], 1)
+
+
+def test_a_webhook_that_is_gone_or_of_another_tenant_is_said(
+    hooked: tuple[Fleet, Receiver],
+) -> None:
+    fleet, receiver = hooked
+    webhook_secrets(fleet.config).keep("id-red", SECRET)
+    red = Webhook(id="id-red", name="red", url=receiver.url, tenant="red")
+    fleet.ledger.add_webhook(red)
+    fleet.ledger.set_notification(replace(RULE, to=(), webhooks=("red",)))
+    fleet.tell(EventKind.POOL_WARNS, "pool cad: no room")
+    fleet.pass_time(0)
+    fleet.pass_time(60)
+    assert "of tenant red alone" in fleet.one().why
+    fleet.ledger.remove_webhook("id-red")
+    fleet.pass_time(60)
+    assert "no webhook red" in fleet.one().why
+    assert receiver.received == []

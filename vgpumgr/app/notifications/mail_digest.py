@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 
 from vgpumgr.model.formats import counted
-from vgpumgr.model.history import AuditRecord
+from vgpumgr.model.history import AuditRecord, record_json
 from vgpumgr.model.json_times import time_text
 from vgpumgr.model.notification import NOTICE, NotificationRule, Severity, severity_of
 
@@ -57,6 +58,18 @@ def subject_of(digest: MailDigest) -> str:
     more = len(digest.counts) - len(kinds)
     rest = f" and {counted(more, 'more kind')}" if more else ""
     return f"vgpumgr {digest.worst}: {', '.join(kinds)}{rest}"
+
+
+def digest_json(digest: MailDigest, rule: NotificationRule) -> str:
+    """The same digest as webhooks have it, with the records as streams have them."""
+    found = {
+        "notification": rule.name,
+        "severity": str(digest.worst),
+        "subject": subject_of(digest),
+        "counts": dict(digest.counts.most_common()),
+        "records": [json.loads(record_json(each)) for each in digest.shown],
+    }
+    return json.dumps(found, separators=(",", ":"))
 
 
 def body_of(digest: MailDigest, rule: NotificationRule) -> str:

@@ -10,12 +10,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from vgpumgr.app.config import Config
-from vgpumgr.app.notifications.mail_digest import MailDigest, body_of, mail_of, subject_of
+from vgpumgr.app.notifications.mail_digest import (
+    MailDigest,
+    body_of,
+    digest_json,
+    mail_of,
+    subject_of,
+)
 from vgpumgr.app.notifications.mail_server import MailServer, NotSent, mail_server
 from vgpumgr.app.notifications.notices import NoticeBuffer
+from vgpumgr.app.webhooks.delivery_schedule import message_sender
+from vgpumgr.app.webhooks.receiver import NotTaken
 from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind
 from vgpumgr.engine.controller.retry_backoff import backed_off
 from vgpumgr.model.actor import carried
@@ -24,10 +32,11 @@ from vgpumgr.model.formats import counted
 from vgpumgr.model.holiday_calendar import Holidays, holidays_of
 from vgpumgr.model.ledger import Ledger
 from vgpumgr.model.notification import Notification
-from vgpumgr.model.role_binding import Scope
+from vgpumgr.model.role_binding import EVERY_TENANT, Scope
 from vgpumgr.model.secret import SecretReader
 
 PAGE, PAGES = 200, 20
+_MAIL = "@"  # no webhook is called so
 _BEAT_S, _AGAIN_S, _END_S, _KEPT_S = 1.0, 10.0, 25.0, 30.0
 
 
@@ -71,7 +80,8 @@ def claim_of(name: str) -> str:
 @dataclass(slots=True)
 class _Progress:
     """How far this process has come with a rule: ``seq`` is the last record that it has read,
-    ``refused`` whether addresses were refused by the last mail that others took.
+    ``refused`` whether addresses were refused by the last mail that others took, ``taken`` what has
+    this digest already, by mail or by the webhook's name: an attempt for the rest leaves it out.
     """
 
     rule: Notification
@@ -79,6 +89,7 @@ class _Progress:
     digest: MailDigest | None = None
     kept_at: float = 0.0
     refused: bool = False
+    taken: set[str] = field(default_factory=set)
 
 
 class NotificationSchedule:
@@ -101,6 +112,7 @@ class NotificationSchedule:
         self._emit = emit
         self._pace = pace
         self._now = now
+        self._hooks = message_sender(ledger, config)
         self._ending = threading.Event()
         self._progress: dict[str, _Progress] = {}
         self._failing = ""
@@ -165,7 +177,9 @@ class NotificationSchedule:
         self._read(known, end)
         if known.digest is None:
             self._pass_over(known)
-        elif server is not None and self._is_due(known, known.digest, holidays):
+        elif server is None and known.rule.rule.to:
+            return
+        elif self._is_due(known, known.digest, holidays):
             self._send(known, known.digest, server)
 
     def _read(self, known: _Progress, end: int) -> None:
@@ -199,27 +213,52 @@ class NotificationSchedule:
             return False
         return it.rule.is_due(now, digest.first.at, it.sent_at, holidays, critical=digest.critical)
 
-    def _send(self, known: _Progress, digest: MailDigest, server: MailServer) -> None:
-        it, now = known.rule, self._now()
+    def _send(self, known: _Progress, digest: MailDigest, server: MailServer | None) -> None:
+        """The mail, then each webhook; what has it already is left out."""
+        it, now, refused = known.rule, self._now(), ""
         origin = self._ledger.trail_origin().replace("/", "-")
+        message_id = f"{origin}-{it.name}-{digest.first.seq}"
+        try:
+            if server is not None and it.rule.to and _MAIL not in known.taken:
+                refused = self._mail(it, digest, server, message_id)
+                known.taken.add(_MAIL)
+            for name in it.rule.webhooks:
+                if name not in known.taken:
+                    self._post(name, it, digest, message_id)
+                    known.taken.add(name)
+        except NotSent as fault:
+            self._failed(it, fault)
+            return
+        self._ledger.notified(it.name, known.seq, now)
+        known.digest, known.taken = None, set()
+        if refused and not known.refused:  # what is told is a record, of which mail may be sent
+            self._tell(f"notification {it.name}: {refused}", it.name)
+        known.refused = bool(refused)
+
+    def _mail(
+        self, it: Notification, digest: MailDigest, server: MailServer, message_id: str
+    ) -> str:
+        """Which addresses were refused, in words."""
         message = mail_of(
             subject_of(digest),
             body_of(digest, it.rule),
             sender=server.sender,
             to=it.rule.to,
-            at=now,
-            message_id=f"{origin}-{it.name}-{digest.first.seq}",
+            at=self._now(),
+            message_id=message_id,
         )
+        return server.send(message, it.rule.to, self._secrets)
+
+    def _post(self, name: str, it: Notification, digest: MailDigest, message_id: str) -> None:
+        found = next((each for each in self._ledger.webhooks() if each.name == name), None)
+        if found is None:
+            raise NotSent(f"there is no webhook {name}")
+        if found.tenant not in {EVERY_TENANT, it.rule.tenant}:
+            raise NotSent(f"webhook {name} is of tenant {found.tenant} alone")
         try:
-            refused = server.send(message, it.rule.to, self._secrets)
-        except NotSent as fault:
-            self._failed(it, fault)
-            return
-        self._ledger.notified(it.name, known.seq, now)
-        known.digest = None
-        if refused and not known.refused:  # what is told is a record, of which mail may be sent
-            self._tell(f"notification {it.name}: {refused}", it.name)
-        known.refused = bool(refused)
+            self._hooks.post(found, digest_json(digest, it.rule), message_id)
+        except (NotTaken, VgpumgrError) as error:
+            raise NotSent(f"webhook {name}: {error}") from error
 
     def _failed(self, it: Notification, fault: NotSent) -> None:
         failures = it.failures + 1

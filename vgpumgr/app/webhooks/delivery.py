@@ -58,11 +58,12 @@ class MessageSender:
         attempt; ``mark`` makes it that of a message of its own.
         """
         origin = self.ledger.trail_origin().replace("/", "-")
-        body = record_json(record).encode()
-        now = time.time()
-        keys = self.secrets.keys(webhook.id, now)
-        message = f"{origin}-{mark or record.seq}"
-        headers = signed_headers(keys, message, now, body)
+        return self.post(webhook, record_json(record), f"{origin}-{mark or record.seq}")
+
+    def post(self, webhook: Webhook, text: str, message: str) -> int:
+        """The same for any text, as the message of that id."""
+        body, now = text.encode(), time.time()
+        headers = signed_headers(self.secrets.keys(webhook.id, now), message, now, body)
         return receiver.post(self.rules, webhook.url, body, headers, self.timeout_s)
 
 

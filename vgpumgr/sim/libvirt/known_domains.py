@@ -138,7 +138,9 @@ DOMAIN = "domain:"
 
 
 class KnownDomains:
-    """Definitions and autostart survive a power cut."""
+    """Definitions and autostart survive a power cut. ``new_guests`` is how the programs of guests
+    end that are defined from now on.
+    """
 
     def __init__(
         self,
@@ -152,6 +154,7 @@ class KnownDomains:
         self._storage = storage
         self._libvirt = libvirt
         self._domains: dict[str, Domain] = {}
+        self.new_guests = PLAIN_GUEST
         for name, text in durable.under(DOMAIN).items():
             record = json.loads(text)
             needs = read_needs(record["xml"])

@@ -47,7 +47,8 @@ class SimDomains(KnownDomains):
         if not needs.facts.uuid:
             xml, needs = read_back, read_needs(read_back)
         name = needs.facts.name
-        domain = self._domains.setdefault(name, Domain(xml, needs))
+        made = Domain(xml, needs, script=self.new_guests)
+        domain = self._domains.setdefault(name, made)
         domain.xml, domain.needs, domain.persistent = xml, needs, True
         self.keep(domain)
         return xml

@@ -41,7 +41,8 @@ def set_notification(connection: Connection, stamp: Stamp, rule: NotificationRul
     known = connection.execute(update(notification).where(is_it).values(rule=text, **_FRESH))
     if not known.rowcount:
         _refuse_too_many(connection)
-    detail = f"{rule.name}: {', '.join(rule.events) or 'all'} to {', '.join(rule.to)}"
+    told = ", ".join((*rule.to, *rule.webhooks))
+    detail = f"{rule.name}: {', '.join(rule.events) or 'all'} to {told}"
     write(connection, stamp, [{"event": "notification.set", "detail": printable(detail)}])
     if not known.rowcount:
         end = connection.execute(_END).scalar_one()

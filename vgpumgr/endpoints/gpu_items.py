@@ -84,6 +84,28 @@ class PowerLimits(TypedDict):
     locked_clocks_mhz: list[int]
 
 
+class SchedulerTimingItem(TypedDict):
+    """The vGPU scheduler's time slice, or its frequency with the averaging factor; all null: the
+    driver's own.
+    """
+
+    time_slice_ms: float | None
+    frequency_hz: int | None
+    averaging: int | None
+
+
+def _timing(timing: tuple[int, ...] | None) -> SchedulerTimingItem | None:
+    if timing is None:
+        return None
+    slice_us = timing[0] if len(timing) == 1 else None
+    frequency, averaging = timing if len(timing) == 2 else (None, None)
+    return {
+        "time_slice_ms": None if slice_us is None else slice_us / 1000,
+        "frequency_hz": frequency,
+        "averaging": averaging,
+    }
+
+
 class PartitioningItem(TypedDict):
     """How the GPU is partitioned, and how it is declared to be (``layout`` null: not at all)."""
 
@@ -91,6 +113,7 @@ class PartitioningItem(TypedDict):
     vfs: VfsItem | None
     mixed_size: bool | None
     scheduler: str | None
+    scheduler_timing: SchedulerTimingItem | None
     power_limits: PowerLimits | None
     layout: SetLayout | None
 
@@ -298,6 +321,7 @@ def partitioning(seen: SeenGpu) -> PartitioningItem:
         "vfs": _vfs(seen),
         "mixed_size": facts.mixed_size,
         "scheduler": facts.scheduler,
+        "scheduler_timing": _timing(facts.scheduler_timing),
         "power_limits": None if facts.power is None else _power(facts.power),
         "layout": None if seen.layout is None else _layout(seen.layout),
     }

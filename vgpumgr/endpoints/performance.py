@@ -151,6 +151,7 @@ def _parts(
             gpu_share=now["utilization"] if now else None,
             neighbours=tuple(_neighbours(gpu, held.id, own)) if gpu is not None else (),
             scheduler=record.facts.scheduler,
+            timing=record.facts.scheduler_timing,
             most=record.units // len(held.slots) if held.slots else None,
             throttled=tuple(now["throttled"]) if now and _tells_clocks(figures) else None,
             memory_used=part["memory_used_bytes"] if part else None,

@@ -4,4 +4,4 @@ Standard library only, Python 3.9 or later; imports nothing of vgpumgr outside t
 Protocol: docs/helper-protocol.md.
 """
 
-VERSION = "13"
+VERSION = "14"

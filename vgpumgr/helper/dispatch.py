@@ -120,7 +120,7 @@ VERBS = {
     "mig_mode_set": _partitioning(mig_mode_verbs.set_mode, "enabled"),
     "vfs_set": _partitioning(virtual_functions.set_count, "count"),
     "mixed_size_set": _partitioning(vgpu_sharing.set_mixed_size, "enabled"),
-    "scheduler_set": _partitioning(vgpu_sharing.set_policy, "policy"),
+    "scheduler_set": _partitioning(vgpu_sharing.set_policy, "policy", "timing"),
     "power_limit_set": _partitioning(power_verbs.set_limit, "watts"),
     "clocks_lock": _partitioning(power_verbs.lock, "range"),
     "gpu_reset": _partitioning(gpu_reset.reset),

@@ -63,12 +63,14 @@ LAYOUT_ARGUMENTS = (
     "instances",
     "power_limit",
     "locked_clocks",
+    "scheduler_timing",
 )
 POLICIES = ("best-effort", "equal-share", "fixed-share")
 
 _INSTANCE = ("profile_id", "start", "size", "compute")
 # No board draws 100 kW, and no clock is faster than 100 GHz.
 _MOST_WATTS = _MOST_MHZ = 100_000
+_MOST_TIMING = 1_000_000
 _MOST = 16  # GPU instances; no board has more
 
 
@@ -82,6 +84,7 @@ def layout_arguments(args: Mapping[str, Any]) -> dict[str, Any]:
         "instances": lambda: _instances(args["instances"]),
         "power_limit": lambda: watts(args, "power_limit"),
         "locked_clocks": lambda: clocks(args, "locked_clocks"),
+        "scheduler_timing": lambda: timing(args, "scheduler_timing"),
     }
     return {name: check() for name, check in checks.items() if args.get(name) is not None}
 
@@ -98,6 +101,14 @@ def clocks(args: Mapping[str, Any], name: str) -> list[int]:
     found = list(arguments.numbers(args, name))
     if found and (len(found) != 2 or not found[0] <= found[1] <= _MOST_MHZ):
         arguments.bad(name, "no range of clocks in MHz")
+    return found
+
+
+def timing(args: Mapping[str, Any], name: str) -> list[int]:
+    """[microseconds of a slice], [Hz, averaging factor], or []: the driver's own."""
+    found = list(arguments.numbers(args, name))
+    if len(found) > 2 or not all(0 < each <= _MOST_TIMING for each in found):
+        arguments.bad(name, "no time slice and no frequency with its averaging factor")
     return found
 
 

@@ -39,6 +39,7 @@ from vgpumgr.model.layout import (
     PartChange,
     ResetGpu,
     Scheduler,
+    SchedulerTiming,
     SetPowerLimit,
     SetVfs,
 )
@@ -226,6 +227,7 @@ def export(gpu: GpuFacts) -> GpuLayout:
         scheduler=Scheduler(gpu.scheduler) if gpu.scheduler else None,
         power_limit=power_part.chosen_limit(gpu),
         locked_clocks=power_part.chosen_clocks(gpu),
+        scheduler_timing=scheduler_part.chosen_timing(gpu),
     )
 
 
@@ -248,12 +250,20 @@ def _complete(
         vfs=count,
         mixed_size=mixed and not mig and count > 0,
         scheduler=goal.scheduler or (None if mig else scheduler_part.chosen(gpu)),
+        scheduler_timing=_timing(gpu, goal),
         instances=where_they_were(wants, [behind(gpu, each) for each in homeless]),
         fixed=_of_vms(gpu, others, made_for_vms, mig=mig),
         used=frozenset(each.start for each in usages if each.start is not None),
         power_limit=_or(goal.power_limit, power_part.chosen_limit(gpu)),
         locked_clocks=_or(goal.locked_clocks, power_part.chosen_clocks(gpu)),
     )
+
+
+def _timing(gpu: GpuFacts, goal: GpuLayout) -> SchedulerTiming | None:
+    """That of another policy than the declared one is not wanted."""
+    if goal.scheduler_timing is not None or goal.scheduler not in {None, gpu.scheduler}:
+        return goal.scheduler_timing
+    return scheduler_part.chosen_timing(gpu)
 
 
 def _or(declared: _T | None, there: _T | None) -> _T | None:

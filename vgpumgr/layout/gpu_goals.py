@@ -109,7 +109,8 @@ def fill_undeclared(goal: GpuLayout, due: GpuLayout) -> GpuLayout:
     if goal.mixed_size is None and not whole.mig and whole.vfs != 0:
         whole = replace(whole, mixed_size=due.mixed_size)
     if goal.scheduler is None and not whole.mig:
-        whole = replace(whole, scheduler=due.scheduler)
+        timing = due.scheduler_timing if due.scheduler is not None else None
+        whole = replace(whole, scheduler=due.scheduler, scheduler_timing=timing)
     return replace(
         whole,
         power_limit=due.power_limit if goal.power_limit is None else goal.power_limit,
@@ -157,8 +158,8 @@ def _brought_back(gpu: GpuFacts, before: GpuLayout, changes: Iterable[PartChange
                 due = replace(due, instances=(*(due.instances or ()), _as_goal(gpu, change)))
             case SetMixedSize(enabled=enabled) if before.mixed_size is None:
                 due = replace(due, mixed_size=enabled)
-            case SetScheduler(policy=policy) if before.scheduler is None:
-                due = replace(due, scheduler=policy)
+            case SetScheduler(policy=policy, timing=timing) if before.scheduler is None:
+                due = replace(due, scheduler=policy, scheduler_timing=timing)
             case SetPowerLimit(watts=watts) if before.power_limit is None:
                 due = replace(due, power_limit=watts)
             case LockClocks(range=range_mhz) if before.locked_clocks is None:
@@ -186,7 +187,12 @@ def to_keep(gpu: GpuFacts, goal: GpuLayout, made_for_vms: Collection[int]) -> Ke
         instances=declared_instances.places(gpu, goal, made_for_vms),
         power_limit=goal.power_limit,
         locked_clocks=goal.locked_clocks,
+        scheduler_timing=goal.scheduler_timing,
     )
+
+
+def _listed(numbers: tuple[int, ...] | None) -> list[int] | None:
+    return None if numbers is None else list(numbers)
 
 
 def kept_parts(found: KeptLayout) -> Mapping[str, object]:
@@ -198,6 +204,7 @@ def kept_parts(found: KeptLayout) -> Mapping[str, object]:
         "scheduler": None if found.scheduler is None else str(found.scheduler),
         "instances": None if found.instances is None else [*map(_instance, found.instances)],
         "power_limit": found.power_limit,
+        "scheduler_timing": _listed(found.scheduler_timing),
         "locked_clocks": None if found.locked_clocks is None else list(found.locked_clocks),
     }
     return {name: value for name, value in plain.items() if value is not None}

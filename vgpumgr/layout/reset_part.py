@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vgpumgr.layout import target
 from vgpumgr.model.gpu import GpuFacts, GpuHealth
-from vgpumgr.model.layout import Scheduler
+from vgpumgr.model.layout import DRIVERS_TIMING, Scheduler
 from vgpumgr.model.operation import Differs, Observed
 
 
@@ -16,7 +16,8 @@ def apply(gpu: GpuFacts) -> GpuFacts:
     own where it tells of one.
     """
     scheduler = None if gpu.scheduler is None else str(Scheduler.BEST_EFFORT)
-    return replace(target.after_rebind(gpu), scheduler=scheduler)
+    timing = None if gpu.scheduler_timing is None else DRIVERS_TIMING
+    return replace(target.after_rebind(gpu), scheduler=scheduler, scheduler_timing=timing)
 
 
 def verb() -> tuple[str, Mapping[str, object]]:

@@ -9,7 +9,7 @@ from typing import Any
 from vgpumgr.layout.instance_profiles import InstanceProfile
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.gpu import GpuFacts, GpuInstance
-from vgpumgr.model.layout import ClockRange, Scheduler
+from vgpumgr.model.layout import ClockRange, Scheduler, SchedulerTiming
 from vgpumgr.model.supply import Usage
 
 
@@ -55,6 +55,7 @@ def after_rebind(gpu: GpuFacts) -> GpuFacts:
         mig=gpu.mig and replace(gpu.mig, instances=()),
         mixed_size=None if gpu.mixed_size is None else False,
         scheduler=None,
+        scheduler_timing=None,
         power=gpu.power and replace(gpu.power, limit_w=gpu.power.default_w, locked_clocks=()),
     )
 
@@ -108,9 +109,9 @@ class TargetInstance:
 class TargetState:
     """The state to reach; a goal's open parts are wanted as they are now.
 
-    ``scheduler``, ``power_limit`` and ``locked_clocks`` None leave the driver's default. ``fixed``
-    are GPU instances (made or still to be made) that belong to VMs: never touched, always in the
-    way. ``used`` are first slices of instances that guests use.
+    ``scheduler``, its timing, ``power_limit`` and ``locked_clocks`` None leave the driver's
+    default. ``fixed`` are GPU instances (made or still to be made) that belong to VMs: never
+    touched, always in the way. ``used`` are first slices of instances that guests use.
     """
 
     mig: bool
@@ -122,3 +123,4 @@ class TargetState:
     used: frozenset[int] = frozenset()
     power_limit: int | None = None
     locked_clocks: ClockRange | None = None
+    scheduler_timing: SchedulerTiming | None = None

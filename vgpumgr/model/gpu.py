@@ -233,8 +233,10 @@ class GpuFacts:
     ``vf_offset`` and ``vf_stride`` say where they are, or would be, in routing ids from its own.
     ``mig`` is None where the board has none or the driver did not answer, ``mixed_size`` None
     where the driver has no such mode. ``scheduler`` is the vGPU scheduler's policy
-    (``best-effort``, ``equal-share``, ``fixed-share``). ``module_id`` is Fabric Manager's
-    physicalId of the GPU. ``name`` is what its driver calls the board (empty: not told).
+    (``best-effort``, ``equal-share``, ``fixed-share``), ``scheduler_timing`` its time slice or
+    frequency as in ``model.layout``, () where it is the driver's own. ``module_id`` is
+    Fabric Manager's physicalId of the GPU. ``name`` is what its driver calls the board (empty: not
+    told).
     ``health`` is unknown with a ``health_detail`` where the driver was asked and did not tell,
     without one where no driver could be asked (vfio-pci, other vendors). ``readings`` are what else
     may speak against it. ``power`` is None where the driver tells of no limit.
@@ -274,6 +276,7 @@ class GpuFacts:
     health_detail: str = ""
     readings: GpuReadings = NO_READINGS
     power: PowerFacts | None = None
+    scheduler_timing: tuple[int, ...] | None = None
 
     @property
     def unfit(self) -> bool:

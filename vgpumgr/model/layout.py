@@ -23,6 +23,12 @@ ClockRange = tuple[int, ...]
 UNLOCKED: ClockRange = ()
 
 
+# How the vGPU scheduler deals out time: a slice in microseconds, or a frequency in Hz (adaptive
+# round robin) with its averaging factor; neither: the driver's own.
+SchedulerTiming = tuple[int, ...]
+DRIVERS_TIMING: SchedulerTiming = ()
+
+
 class Scheduler(StrEnum):
     """The vGPU scheduler's policies."""
 
@@ -47,6 +53,7 @@ class GpuLayout:
     """The wanted partitioning of one GPU; None leaves that part as it is.
 
     ``vfs`` is a count or ``VFS_MAX``. ``instances`` () means no declared instance at all.
+    ``scheduler_timing`` is declared with a ``scheduler`` alone, () for the driver's own.
     ``power_limit`` is in watts, or ``POWER_DEFAULT``; ``locked_clocks`` () unlocks them.
     """
 
@@ -57,6 +64,7 @@ class GpuLayout:
     scheduler: Scheduler | None = None
     power_limit: int | None = None
     locked_clocks: ClockRange | None = None
+    scheduler_timing: SchedulerTiming | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +127,10 @@ class SetMixedSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetScheduler:
-    """Choose the vGPU scheduler's policy."""
+    """Choose the vGPU scheduler's policy, and its timing where that is declared."""
 
     policy: Scheduler
+    timing: SchedulerTiming | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +212,7 @@ class KeptLayout:
     instances: tuple[KeptInstance, ...] | None = None
     power_limit: int | None = None
     locked_clocks: ClockRange | None = None
+    scheduler_timing: SchedulerTiming | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -102,10 +102,23 @@ def _rule(rule: LayoutRule) -> dict[str, Any]:
         "mixed_size": layout.mixed_size,
         "instances": None if layout.instances is None else _instances(layout.instances),
         "scheduler": layout.scheduler and layout.scheduler.value,
+        "scheduler_timing": _timing(layout),
         "power": _power(layout),
     }
     given = {key: value for key, value in parts.items() if value is not None}
     return {key: value for key, value in which.items() if value} | given
+
+
+def _timing(layout: GpuLayout) -> dict[str, Any] | str | None:
+    match layout.scheduler_timing:
+        case (slice_us,):
+            return {"time_slice_ms": slice_us / 1000}
+        case (frequency, averaging):
+            return {"frequency_hz": frequency, "averaging": averaging}
+        case ():
+            return "default"
+        case _:
+            return None
 
 
 def _power(layout: GpuLayout) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from vgpumgr.model.formats import PciAddress
 from vgpumgr.model.layout import (
+    DRIVERS_TIMING,
     POWER_DEFAULT,
     UNLOCKED,
     VFS_MAX,
@@ -18,6 +19,7 @@ from vgpumgr.model.layout import (
     LayoutRule,
     LayoutSpec,
     Scheduler,
+    SchedulerTiming,
 )
 from vgpumgr.spec import layout_rules
 from vgpumgr.spec.fields import Labels, Line, Name, Strict, refuse
@@ -166,6 +168,28 @@ class PowerModel(Strict):
         return None if self.locked_clocks is None else tuple(self.locked_clocks)
 
 
+class TimingModel(Strict):
+    """How the scheduler deals out time: slices of one length, or a frequency that adapts."""
+
+    time_slice_ms: float | None = Field(default=None, ge=1, le=30)
+    frequency_hz: int | None = Field(default=None, ge=63, le=960)
+    averaging: int = Field(default=33, ge=1, le=60)
+
+    @model_validator(mode="after")
+    def _one_of(self) -> TimingModel:
+        if (self.time_slice_ms is None) == (self.frequency_hz is None):
+            refuse("needs exactly one of time_slice_ms and frequency_hz")
+        if self.time_slice_ms is not None and "averaging" in self.model_fields_set:
+            refuse("is of a frequency: leave it out", "averaging")
+        return self
+
+    def value(self) -> SchedulerTiming:
+        """The timing in the model's words."""
+        if self.time_slice_ms is not None:
+            return (round(self.time_slice_ms * 1000),)
+        return (self.frequency_hz or 0, self.averaging)
+
+
 class RuleModel(Strict):
     """The declared partitioning of some GPUs of a host; a part that is left out does not change.
 
@@ -184,6 +208,7 @@ class RuleModel(Strict):
     mixed_size: bool | None = None
     instances: list[InstanceModel] | None = Field(default=None, max_length=16)
     scheduler: Literal["best-effort", "equal-share", "fixed-share"] | None = None
+    scheduler_timing: Literal["default"] | TimingModel | None = None
     power: PowerModel | None = None
 
     @model_validator(mode="after")
@@ -213,7 +238,14 @@ class RuleModel(Strict):
             scheduler=Scheduler(self.scheduler) if self.scheduler else None,
             power_limit=self.power.limit_watts if self.power else None,
             locked_clocks=self.power.clocks() if self.power else None,
+            scheduler_timing=self._timing(),
         )
+
+    def _timing(self) -> SchedulerTiming | None:
+        if self.scheduler_timing is None:
+            return None
+        found = self.scheduler_timing
+        return found.value() if isinstance(found, TimingModel) else DRIVERS_TIMING
 
     def value(self) -> LayoutRule:
         """The rule in the model's words."""

@@ -35,6 +35,9 @@ def contradictions(layout: GpuLayout) -> Iterator[LayoutFault]:
         yield LayoutFault("says nothing: add mig, vfs, mixed_size, instances, scheduler or power")
     if layout.instances and layout.mig is False:
         yield LayoutFault("there are no GPU instances with mig: false", ("instances",))
+    if layout.scheduler_timing is not None and layout.scheduler in {None, Scheduler.BEST_EFFORT}:
+        needs = "needs scheduler: equal-share or fixed-share, which deal out time"
+        yield LayoutFault(needs, ("scheduler_timing",))
     if not layout.mixed_size:
         return
     if layout.mig:
@@ -245,7 +248,7 @@ def _vfs(board: catalog.Board, count: int) -> Iterator[LayoutFault]:
 
 
 def _of_other(board: catalog.SriovBoard, layout: GpuLayout) -> Iterator[LayoutFault]:
-    for part in ("mig", "mixed_size", "instances", "scheduler"):
+    for part in ("mig", "mixed_size", "instances", "scheduler", "scheduler_timing"):
         if getattr(layout, part):
             yield LayoutFault(f"{board.key} is not NVIDIA's: a layout sets its vfs alone", (part,))
     if layout.power_limit is not None or layout.locked_clocks is not None:

@@ -48,9 +48,33 @@ _RULE = {
         "The policy by which time-sliced vGPUs share the GPU.",
         "gpus: [{model: A40, vfs: max, scheduler: equal-share}]",
     ),
+    "scheduler_timing": Key(
+        "The time slices of an `equal-share` or `fixed-share` scheduler; `default`: the driver's.",
+        "gpus: [{model: A40, vfs: max, scheduler: equal-share, "
+        "scheduler_timing: {time_slice_ms: 4}}]",
+    ),
     "power": Key(
         "The power limit and the clocks of the GPU.",
         "gpus: [{model: A40, power: {limit_watts: 250}}]",
+    ),
+}
+
+_TIMING = {
+    "time_slice_ms": Key(
+        "The length of a vGPU's turn on the GPU, strictly.",
+        "gpus: [{model: A40, scheduler: fixed-share, scheduler_timing: {time_slice_ms: 2.5}}]",
+        "ms",
+    ),
+    "frequency_hz": Key(
+        "How often turns come round on average: adaptive round robin.",
+        "gpus: [{model: A40, scheduler: equal-share, scheduler_timing: {frequency_hz: 480}}]",
+        "Hz",
+    ),
+    "averaging": Key(
+        "The averaging factor of `frequency_hz`.",
+        "gpus: [{model: A40, scheduler: equal-share, "
+        "scheduler_timing: {frequency_hz: 480, averaging: 51}}]",
+        "factor",
     ),
 }
 
@@ -308,6 +332,7 @@ _AUTOHEAL = {
 POOL_KEYS: Mapping[str, Mapping[str, Key]] = {
     "Layout": _LAYOUT,
     "RuleModel": _RULE,
+    "TimingModel": _TIMING,
     "PowerModel": _POWER,
     "InstanceModel": _INSTANCE,
     "Pool": _POOL,

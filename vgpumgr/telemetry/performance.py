@@ -52,7 +52,8 @@ class PartFacts:
     """A part of a GPU that the VM holds, and its GPU, by model and address, and by its id.
 
     Shares are of the GPU's time, from 0 to 1; what was not told is None. ``whole``: the guest has
-    all of the GPU, and nothing of it is measured. ``most`` is how many vGPUs of the profile a GPU
+    all of the GPU, and nothing of it is measured. ``timing`` is the scheduler's (``model.layout``),
+    () where it is the driver's own. ``most`` is how many vGPUs of the profile a GPU
     takes, ``limiter`` what the VM's file says of the frame-rate limiter, ``throttled`` the reasons
     for which clocks are held down.
     """
@@ -70,6 +71,7 @@ class PartFacts:
     gpu_share: float | None = None
     neighbours: tuple[Neighbour, ...] = ()
     scheduler: str | None = None
+    timing: tuple[int, ...] | None = None
     most: int | None = None
     throttled: tuple[str, ...] | None = None
     memory_used: int | None = None
@@ -255,12 +257,25 @@ def _scheduler(part: PartFacts) -> PerformanceFinding:
             text = f"the fixed-share scheduler gives it 1/{part.most} of {part.gpu}, busy or not"
         case _:
             return found(Verdict.UNKNOWN, "the vGPU scheduler's policy is not told")
-    text = f"{text}, in time slices of {_slice_ms(part.most)} ms where none are declared"
+    text = f"{text}, {_dealt(part)}"
     if part.share is None:
         return found(Verdict.POSSIBLE, f"{text}; its share is not told", layout)
     if part.share >= _NEAR * cap and cap < 1:
         return found(Verdict.CAUSE, f"{text}, and it uses {part.share:.0%} of the GPU", layout)
     return found(Verdict.RULED_OUT, f"{text}, and it uses {part.share:.0%} of the GPU")
+
+
+def _dealt(part: PartFacts) -> str:
+    """How its driver deals out time, as far as that is told."""
+    match part.timing:
+        case (slice_us,):
+            return f"in time slices of {slice_us / 1000:g} ms"
+        case (frequency, averaging):
+            return f"at {frequency} Hz, averaging {averaging}"
+        case ():
+            return f"in time slices of {_slice_ms(part.most)} ms, the driver's own"
+        case _:
+            return f"in time slices of {_slice_ms(part.most)} ms where none are declared"
 
 
 def _slice_ms(most: int | None) -> str:

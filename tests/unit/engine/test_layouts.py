@@ -180,3 +180,22 @@ def test_a_layouts_instance_stays_whatever_shares_it_wanted(tmp_path: Path) -> N
     helper.call("vgpu_release", {"vf": free, "claim": claim})
     assert instances(world) == [profile]
     world.close()
+
+
+def test_the_schedulers_timing_is_set_read_back_and_comes_back_after_a_boot(
+    tmp_path: Path,
+) -> None:
+    """By the product's own helper, on a simulated driver."""
+    world = SimWorld(tmp_path, host("A40"))
+    timed = {"vfs": VFS_MAX, "scheduler": Scheduler.EQUAL_SHARE}
+    goal = GpuLayout(**timed, scheduler_timing=(480, 51))  # type: ignore[arg-type]
+    world.engine.layout_apply([spec(goal)])
+    facts = world.gpu()
+    assert (facts.scheduler, facts.scheduler_timing) == ("equal-share", (480, 51))
+    assert [each for each in plan(world, goal).gpus if each.changes] == []
+    slices = GpuLayout(**timed, scheduler_timing=(2500,))  # type: ignore[arg-type]
+    world.engine.layout_apply([spec(slices)])
+    assert world.gpu().scheduler_timing == (2500,)
+    world.engine.layout_apply([spec(GpuLayout(**timed, scheduler_timing=()))])  # type: ignore[arg-type]
+    assert world.gpu().scheduler_timing == ()
+    world.close()

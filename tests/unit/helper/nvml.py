@@ -47,6 +47,8 @@ class FakeGpu:
     instances: dict[int, Gi] = field(default_factory=dict)
     mixed: int | None = 0
     policy: int | None = 1
+    timing: tuple[int, ...] = ()
+    arr: str = "yes"
     caps: dict[int, int] = field(default_factory=lambda: {0: 1, 2: 1})
     links: int = 0
     module_id: int | None = None
@@ -249,12 +251,36 @@ class FakeNvml:
             raise error("NOT_SUPPORTED")
         state = pynvml.c_nvmlVgpuSchedulerGetState_t()
         state.schedulerPolicy = handle.policy
+        match handle.timing:
+            case (slice_ns,):
+                state.arrMode = 1
+                state.schedulerParams.vgpuSchedData.timeslice = slice_ns
+            case (frequency, factor):
+                state.arrMode = 2
+                state.schedulerParams.vgpuSchedDataWithARR.timeslice = 10**9 // frequency
+                state.schedulerParams.vgpuSchedDataWithARR.avgFactor = factor
         return state
+
+    def nvmlDeviceGetVgpuSchedulerCapabilities(self, handle: FakeGpu) -> Any:
+        if handle.policy is None or not handle.arr:
+            raise error("NOT_SUPPORTED")
+        found = pynvml.c_nvmlVgpuSchedulerCapabilities_t()
+        found.minTimeslice, found.maxTimeslice = 1_000_000, 30_000_000
+        found.isArrModeSupported = int(handle.arr == "yes")
+        found.minFrequencyForARR, found.maxFrequencyForARR = 63, 960
+        found.minAvgFactorForARR, found.maxAvgFactorForARR = 1, 60
+        return found
 
     def nvmlDeviceSetVgpuSchedulerState(self, handle: FakeGpu, sched_state: Any) -> int:
         assert isinstance(sched_state, pynvml.c_nvmlVgpuSchedulerSetState_t)
         self._may(handle, "scheduler")
         handle.policy = sched_state.schedulerPolicy
+        params = sched_state.schedulerParams
+        handle.timing = {
+            0: (),
+            1: (params.vgpuSchedData.timeslice,),
+            2: (params.vgpuSchedDataWithARR.frequency, params.vgpuSchedDataWithARR.avgFactor),
+        }[sched_state.enableARRMode]
         return 0
 
     def nvmlDeviceGetVgpuCapabilities(self, handle: FakeGpu, capability: int) -> int:

@@ -316,6 +316,42 @@ def test_the_policy_is_set_and_read_back(host: NvidiaHost, policy: str, number: 
     assert host.gpu.policy == number
 
 
+@pytest.mark.parametrize("timing", [[2500], [480, 51], []])
+def test_its_timing_is_set_and_read_back(host: NvidiaHost, timing: list[int]) -> None:
+    host.gpu.timing = (5_000_000,)
+    done(host, "scheduler_set", gpu=GPU, policy="equal-share", timing=timing)
+    [told] = [each for each in done(host, "probe")["nvml"]["gpus"] if each["scheduler"]]
+    assert (told["scheduler_timed"], told["scheduler_timing"]) == (True, timing)
+    host.gpu.in_use.add("scheduler")
+    done(host, "scheduler_set", gpu=GPU, policy="equal-share", timing=timing)
+
+
+@pytest.mark.parametrize(
+    ("arr", "policy", "timing", "why"),
+    [
+        ("yes", "best-effort", [2000], "no time slices"),
+        ("yes", "equal-share", [500], "slices are 1000 to 30000 microseconds"),
+        ("yes", "equal-share", [2000, 33], "63 to 960 Hz, averaging 1 to 60"),
+        ("no", "fixed-share", [480, 33], "no adaptive round robin"),
+        ("", "fixed-share", [2000], "tells no bounds"),
+    ],
+)
+def test_a_timing_that_cannot_be_is_refused(
+    host: NvidiaHost, arr: str, policy: str, timing: list[int], why: str
+) -> None:
+    host.gpu.arr = arr
+    error = refused(host, "scheduler_set", gpu=GPU, policy=policy, timing=timing)
+    assert error["code"] == "refused"
+    assert why in error["why"]
+    assert host.gpu.timing == ()
+
+
+@pytest.mark.parametrize("timing", [[0], [1, 2, 3], "4ms", [2_000_000]])
+def test_a_timing_that_is_none_is_a_bad_argument(host: NvidiaHost, timing: object) -> None:
+    error = refused(host, "scheduler_set", gpu=GPU, policy="equal-share", timing=timing)
+    assert error["code"] == "bad-argument"
+
+
 def test_fixed_share_does_not_go_with_mixed_sizes(host: NvidiaHost) -> None:
     """Paragraph 7: best effort and equal share only."""
     host.gpu.mixed = 1

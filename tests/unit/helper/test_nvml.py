@@ -84,6 +84,8 @@ def test_everything_that_nvml_tells(host: NvidiaHost) -> None:
         "nvlinks": 18,
         "mixed_size": False,
         "scheduler": "best-effort",
+        "scheduler_timed": True,
+        "scheduler_timing": [],
         "vgpu_capabilities": ["fractional-multi-vgpu", "mixed-size"],
         "mig": {
             "enabled": False,
@@ -102,8 +104,16 @@ def test_what_the_board_does_not_have_is_null(host: NvidiaHost) -> None:
     gpu.caps = {}
     host.fake.fails["nvmlDeviceGetEccMode"] = "NOT_SUPPORTED"
     found = gpu_of(host)
-    nothing = ("mig", "mixed_size", "scheduler", "vgpu_capabilities", "ecc", "module_id")
-    assert [found[name] for name in (*nothing, "fabric_state", "nvlinks")] == [None] * 8
+    nothing = (
+        "mig",
+        "mixed_size",
+        "scheduler",
+        "scheduler_timing",
+        "vgpu_capabilities",
+        "ecc",
+        "module_id",
+    )
+    assert [found[name] for name in (*nothing, "fabric_state", "nvlinks")] == [None] * 9
     assert (found["health"], unknown(done(host, "probe"))) == ("ok", {})
 
 

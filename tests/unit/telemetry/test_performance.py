@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -110,6 +112,24 @@ def test_a_vm_with_nothing_the_matter_has_no_cause() -> None:
             "1/2 of A40 0000:41:00.0, in time slices of 1 ms",
         ),
         ("scheduler", {"scheduler": "equal-share", "share": 0.99}, OUT, "1/1"),
+        (
+            "scheduler",
+            {"scheduler": "fixed-share", "share": 0.16, "timing": (4000,)},
+            CAUSE,
+            "busy or not, in time slices of 4 ms, and it uses",
+        ),
+        (
+            "scheduler",
+            {"scheduler": "fixed-share", "share": 0.16, "timing": (480, 51)},
+            CAUSE,
+            "at 480 Hz, averaging 51",
+        ),
+        (
+            "scheduler",
+            {"scheduler": "fixed-share", "share": 0.16, "timing": ()},
+            CAUSE,
+            "2 ms, the driver's own",
+        ),
         ("scheduler", {"scheduler": "fixed-share", "share": None}, POSSIBLE, "not told"),
         ("scheduler", {"scheduler": None}, UNKNOWN, "policy is not told"),
         ("frame-buffer", {"memory_used": 8 * GIB - 1}, CAUSE, "of 8 GiB frame buffer"),
@@ -173,6 +193,21 @@ def test_a_whole_gpu_tells_nothing_of_its_use() -> None:
 
 def test_one_numa_node_is_not_spoken_of() -> None:
     assert not [each for each in findings(replace(DESK, numa_nodes=1)) if each.code == "numa"]
+
+
+def test_every_cause_of_the_page_has_a_test() -> None:
+    """Codes that docs/performance.md lists are those that findings have here, no more, no less."""
+    page = (Path(__file__).parents[3] / "docs" / "performance.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    listed = {code for row in rows for code in re.findall(r"`([a-z-]+)`", row)}
+    whole = with_part(whole=True, profile="passthrough", health="degraded")
+    crowded = replace(DESK, host_vcpus=96, cpu_shares=512, measured_s=None)
+    found = {
+        each.code
+        for facts in (DESK, whole, crowded, replace(DESK, running=False))
+        for each in findings(facts)
+    }
+    assert found - {"figures"} == listed
 
 
 def test_the_causes_come_first() -> None:

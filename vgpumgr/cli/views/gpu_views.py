@@ -170,6 +170,16 @@ def _conflict_text(item: GpuItem) -> str:
     return f"{item['conflict']}; it takes no VM: {helps}"
 
 
+def _scheduler_text(item: GpuItem) -> str:
+    """``equal-share, slices of 4 ms``; the driver's own timing is not spoken of."""
+    timing = item["scheduler_timing"]
+    if timing is None or not any(timing.values()):
+        return item["scheduler"] or ""
+    if timing["time_slice_ms"] is not None:
+        return f"{item['scheduler']}, slices of {timing['time_slice_ms']:g} ms"
+    return f"{item['scheduler']}, {timing['frequency_hz']} Hz, averaging {timing['averaging']}"
+
+
 def _partitioning(item: GpuItem) -> list[tuple[str, object]]:
     mig, vfs = item["mig"], item["vfs"]
     return [
@@ -179,7 +189,7 @@ def _partitioning(item: GpuItem) -> list[tuple[str, object]]:
         ("MIG vGPUs", mig and mig["no_vgpus"] and f"none: {mig['no_vgpus']}"),
         ("VFs", vfs and f"{vfs['on']} of {vfs['total']} on, {vfs['free']} free"),
         ("Mode", mode_text(item["mixed_size"])),
-        ("Scheduler", item["scheduler"]),
+        ("Scheduler", _scheduler_text(item)),
         ("Power limit", power_text(item["power_limits"])),
     ]
 

@@ -278,6 +278,8 @@ _READERS = {
     "nvlinks": _nvlinks,
     "mixed_size": _mixed_size,
     "scheduler": vgpu_scheduler.current,
+    "scheduler_timed": vgpu_scheduler.is_timed,
+    "scheduler_timing": vgpu_scheduler.current_timing,
     "vgpu_capabilities": _capabilities,
     "mig": mig_state.facts,
 }

@@ -57,7 +57,7 @@ def make(system: System, want: dict[str, Any]) -> None:
     if want.get("mixed_size") is False and vgpu_sharing.is_mixed_size(system, gpu):
         vgpu_sharing.put_mixed_size(system, gpu, enabled=False)
     if "scheduler" in want:
-        vgpu_sharing.put_policy(system, gpu, want["scheduler"])
+        vgpu_sharing.put_policy(system, gpu, want["scheduler"], want.get("scheduler_timing"))
     if want.get("mixed_size"):
         vgpu_sharing.put_mixed_size(system, gpu, enabled=True)
     if want.get("instances"):

@@ -79,11 +79,13 @@ def set_policy(call: Call) -> dict[str, Any]:
     """The ``scheduler_set`` verb: set, and read back."""
     address = arguments.pci(call.args, "gpu")
     policy = arguments.choice(call.args, "policy", wanted_state.POLICIES)
-    put_policy(call.system, address, policy)
+    given = call.args.get("timing")
+    timing = None if given is None else wanted_state.timing(call.args, "timing")
+    put_policy(call.system, address, policy, timing)
     return {"policy": policy}
 
 
-def put_policy(system: System, address: str, policy: str) -> None:
-    """Have this policy, and read it back."""
+def put_policy(system: System, address: str, policy: str, timing: list[int] | None = None) -> None:
+    """Have this policy, with this timing where one is given, and read both back."""
     with nvml_session.session(system) as session:
-        vgpu_scheduler.put(session, session.gpu(address), address, policy)
+        vgpu_scheduler.put(session, session.gpu(address), address, policy, timing)

@@ -296,6 +296,17 @@ def _fabric_ids(probe: TypedAnswer) -> dict[str, int]:
     return found
 
 
+def _timing(nvml: TypedAnswer) -> tuple[int, ...] | None:
+    return None if nvml.word("scheduler", Scheduler) is None else _told_timing(nvml)
+
+
+def _told_timing(nvml: TypedAnswer) -> tuple[int, ...] | None:
+    """A helper of before tells none."""
+    if nvml.maybe_flag("scheduler_timed") is None:
+        return None
+    return nvml.numbers("scheduler_timing", count=2, most=10**6)
+
+
 def _pci_gpu(device: TypedAnswer, told: TypedAnswer | None, types: TypeLists) -> GpuFacts:
     nvml = told or _NOTHING
     scheduler = nvml.word("scheduler", Scheduler)
@@ -327,6 +338,7 @@ def _pci_gpu(device: TypedAnswer, told: TypedAnswer | None, types: TypeLists) ->
         mig=mig(model, nvml.maybe_child("mig")),
         mixed_size=nvml.maybe_flag("mixed_size"),
         scheduler=None if scheduler is None else str(scheduler),
+        scheduler_timing=_timing(nvml),
         vgpu_capabilities=nvml.texts("vgpu_capabilities", most=_MOST_CAPABILITIES),
         ecc=nvml.maybe_flag("ecc"),
         module_id=nvml.maybe_number("module_id", most=2**16),

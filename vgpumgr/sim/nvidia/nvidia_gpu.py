@@ -41,6 +41,7 @@ class Sharing:
         """Back to the driver's defaults."""
         self.mixed = False
         self.policy = Scheduler.BEST_EFFORT
+        self.timing: tuple[int, ...] = ()
 
     def set_mixed(self, wanted: bool, *, idle: bool) -> None:
         """NOT_SUPPORTED without the mode or under fixed share; IN_USE with vGPUs or clients."""
@@ -50,11 +51,11 @@ class Sharing:
             raise RmRefusal(RmStatus.IN_USE)
         self.mixed = wanted
 
-    def set_policy(self, wanted: Scheduler, *, empty: bool) -> None:
+    def set_policy(self, wanted: Scheduler, timing: tuple[int, ...] = (), *, empty: bool) -> None:
         """NOT_SUPPORTED while any vGPU exists (nvml.h), and fixed share in mixed-size mode."""
         if not empty or (self.mixed and wanted is Scheduler.FIXED_SHARE):
             raise RmRefusal(RmStatus.NOT_SUPPORTED)
-        self.policy = wanted
+        self.policy, self.timing = wanted, timing
 
 
 # vGPU 17: mixed-size mode, and vGPUs of one size but different series on one GPU.
@@ -215,11 +216,11 @@ class NvidiaGpu:
             raise RmRefusal(RmStatus.NOT_SUPPORTED)
         self.sharing.set_mixed(wanted, idle=self._idle())
 
-    def set_scheduler(self, wanted: Scheduler) -> None:
+    def set_scheduler(self, wanted: Scheduler, timing: tuple[int, ...] = ()) -> None:
         """Not with MIG or vGPUs."""
         if self.mig.enabled:
             raise RmRefusal(RmStatus.NOT_SUPPORTED)
-        self.sharing.set_policy(wanted, empty=not self.vgpus)
+        self.sharing.set_policy(wanted, timing, empty=not self.vgpus)
 
     def grid(self) -> MemoryGrid:
         """The GPU instances; NOT_SUPPORTED without MIG, or while it is off."""

@@ -217,7 +217,8 @@ _CAPABILITIES: dict[int, Callable[[NvidiaGpu], bool]] = {
     9: lambda asked: asked.model.same_size_ids_reported,
     10: lambda asked: any(each.max_per_gi > 1 for each in asked.types()),
 }
-_MS = 1_000_000
+_MS, _NS_OF_US = 1_000_000, 1000
+_SLICES_NS = (1 * _MS, 30 * _MS)
 
 
 def _mixed_size(handle: Any, mode: Any) -> None:
@@ -276,8 +277,17 @@ def _put_placements(
 
 def _scheduler(handle: Any, state: Any) -> None:
     found = place(state)
-    found.schedulerPolicy = _POLICIES[_scheduled(handle).sharing.policy]
+    sharing = _scheduled(handle).sharing
+    found.schedulerPolicy = _POLICIES[sharing.policy]
     found.arrMode = pynvml.NVML_VGPU_SCHEDULER_ARR_DEFAULT
+    match sharing.timing:
+        case (slice_us,):
+            found.arrMode = pynvml.NVML_VGPU_SCHEDULER_ARR_DISABLE
+            found.schedulerParams.vgpuSchedData.timeslice = slice_us * _NS_OF_US
+        case (frequency, averaging):
+            found.arrMode = pynvml.NVML_VGPU_SCHEDULER_ARR_ENABLE
+            found.schedulerParams.vgpuSchedDataWithARR.timeslice = 10**9 // frequency
+            found.schedulerParams.vgpuSchedDataWithARR.avgFactor = averaging
 
 
 def _set_scheduler(handle: Any, state: Any) -> None:
@@ -285,7 +295,26 @@ def _set_scheduler(handle: Any, state: Any) -> None:
     wanted = number(place(state).schedulerPolicy)
     if wanted not in _offered(asked):
         raise Failed(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-    asked.set_scheduler(next(each for each, code in _POLICIES.items() if code == wanted))
+    policy = next(each for each, code in _POLICIES.items() if code == wanted)
+    asked.set_scheduler(policy, _timing(place(state), policy))
+
+
+def _timing(state: Any, policy: Scheduler) -> tuple[int, ...]:
+    """INVALID_ARGUMENT outside the bounds, and for a policy that deals out no time."""
+    mode, params = state.enableARRMode, state.schedulerParams
+    if mode == pynvml.NVML_VGPU_SCHEDULER_ARR_DEFAULT:
+        return ()
+    if mode == pynvml.NVML_VGPU_SCHEDULER_ARR_DISABLE:
+        slice_ns = params.vgpuSchedData.timeslice
+        found: tuple[int, ...]
+        found, fits = (slice_ns // _NS_OF_US,), _SLICES_NS[0] <= slice_ns <= _SLICES_NS[1]
+    else:
+        with_arr = params.vgpuSchedDataWithARR
+        found = (with_arr.frequency, with_arr.avgFactor)
+        fits = 63 <= with_arr.frequency <= 960 and 1 <= with_arr.avgFactor <= 60
+    if not fits or policy is Scheduler.BEST_EFFORT:
+        raise Failed(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+    return found
 
 
 def _scheduler_capabilities(handle: Any, capabilities: Any) -> None:
@@ -293,7 +322,7 @@ def _scheduler_capabilities(handle: Any, capabilities: Any) -> None:
     found = place(capabilities)
     for index, code in enumerate(_offered(_scheduled(handle))):
         found.supportedSchedulers[index] = code
-    found.minTimeslice, found.maxTimeslice = 1 * _MS, 30 * _MS
+    found.minTimeslice, found.maxTimeslice = _SLICES_NS
     found.isArrModeSupported = 1
     found.minFrequencyForARR, found.maxFrequencyForARR = 63, 960
     found.minAvgFactorForARR, found.maxAvgFactorForARR = 1, 60

@@ -197,9 +197,15 @@ def _mig(layout: GpuLayout) -> dict[str, Any]:
     return {"mig-enabled": True, "mig-devices": counts(layout.instances or ())}
 
 
+_NOT_THERE = (
+    *("vfs", "mixed_size", "scheduler", "scheduler_timing"),
+    *("power_limit", "locked_clocks"),
+)
+
+
 def _note(rule: LayoutRule, where: GpuFilter) -> None:
     layout = rule.layout
-    where.note_lost(rule, ("vfs", "mixed_size", "scheduler", "power_limit", "locked_clocks"))
+    where.note_lost(rule, _NOT_THERE)
     if layout.mig and layout.instances is None:
         where.note(rule, "leaves GPU instances as they are, the file says that there are none")
     if any(not goal.compute for goal in layout.instances or ()):

@@ -33,6 +33,9 @@ _TYPE = re.compile(
 )
 
 
+_NOT_THERE = ("mixed_size", "scheduler", "scheduler_timing", "power_limit", "locked_clocks")
+
+
 def _type(name: str) -> str:
     if _TYPE.fullmatch(name) is None and name not in catalog.profiles():
         refuse("is not a vGPU type like A40-8Q or A100D-1-10C")
@@ -156,7 +159,7 @@ def _entries(spec: LayoutSpec, where: GpuFilter) -> list[dict[str, Any]]:
                 continue
             targets = where.of_groups(rule, [group])
             found += [{**target, "vgpu-devices": counts} for target in targets]
-        where.note_lost(rule, ("mixed_size", "scheduler", "power_limit", "locked_clocks"))
+        where.note_lost(rule, _NOT_THERE)
         if not rule.models and not rule.devices:
             where.note(rule, "names no board: vGPU types are a board's own")
     return found

@@ -11,7 +11,7 @@ import libvirt_qemu
 import pytest
 
 from tests import nshosts, storage_servers
-from tests.contract import backup_cases
+from tests.contract import backup_cases, plugged_disk_cases
 from tests.contract.bench import Case, Cases
 from tests.contract.disk_bench import BACKUPS, CEPH, FILES, HOST, LVM, NFS, DiskBench, TestedPool
 from tests.contract.disk_cases import CASES, KILLS
@@ -238,6 +238,19 @@ KILLED_ON = pytest.mark.parametrize(
 @pytest.mark.parametrize("case", cases(CASES))
 def test_a_simulated_host(simulated_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(simulated_bench)
+
+
+@pytest.mark.parametrize("case", cases(plugged_disk_cases.CASES, every=True))
+def test_a_disk_more_on_a_simulated_host(simulated_bench: DiskBench, case: Case[DiskBench]) -> None:
+    case(simulated_bench)
+
+
+@pytest.mark.root
+@pytest.mark.libvirtd
+@pytest.mark.thorough
+@pytest.mark.parametrize("case", cases(plugged_disk_cases.CASES, every=True))
+def test_a_disk_more_on_a_real_host(real_bench: DiskBench, case: Case[DiskBench]) -> None:
+    case(real_bench)
 
 
 @pytest.mark.thorough

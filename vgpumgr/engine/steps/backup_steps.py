@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -213,6 +214,7 @@ class BackUpDisks(Step):
         return {target: facts.path for target, facts in found.items() if facts is not None}
 
     def _below(self, host: Host, disk: SourceDisk) -> str:
+        """The file's name in the target's folder, which other hosts may have elsewhere."""
         found = host.storage.look(self.pool, disk.below)
         if found is None:
             raise HostRefused(
@@ -220,7 +222,7 @@ class BackUpDisks(Step):
                 why="a backup of what was written since would be laid over it",
                 next="vgpumgr backup list",
             )
-        return found.path
+        return posixpath.basename(found.path)
 
     def _source(self, host: Host, disk: SourceDisk) -> VolumeFacts:
         found = host.storage.look(disk.pool, disk.name)

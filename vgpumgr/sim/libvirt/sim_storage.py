@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
@@ -75,7 +76,7 @@ class SimStorage(VolumeFiles):
         """Create a volume; a backing file that is not there is refused, as by qemu-img. libvirt's
         test driver copies within a pool alone.
         """
-        self._require_backing(pool, xml)
+        xml = self._with_backing(pool, xml)
         shelf, here = self._shelf(pool), (from_pool or pool) == pool
         source = self._require(from_pool or pool, copy_from) if copy_from else None
         if source is not None and here:
@@ -239,12 +240,21 @@ class SimStorage(VolumeFiles):
                 self._shelf(plan.pool).keep(facts, domainxml.volume(plan))
         self._durable[_SEEDED] = "yes"
 
-    def _require_backing(self, pool: str, xml: str) -> None:
+    def _with_backing(self, pool: str, xml: str) -> str:
+        """What is asked for, with a backing file that is there, by its whole path: one without a
+        folder is in the pool's own.
+        """
         doing = f"cannot create a volume in storage pool {pool}"
         try:
-            backing = untrusted(xml, "volume").findtext("backingStore/path")
+            volume = untrusted(xml, "volume")
         except ValueError as error:
             raise HostRefused(doing, why=str(error)) from error
-        if backing and not self.exists(backing):
-            why = f"internal error: qemu-img: Could not open '{backing}': No such file or directory"
+        backing = volume.find("backingStore/path")
+        if backing is None or not backing.text:
+            return xml
+        folder = "" if "/" in backing.text else pool_place(pool_xml(self._host, pool)).path
+        path = backing.text = posixpath.join(folder, backing.text)
+        if not self.exists(path):
+            why = f"internal error: qemu-img: Could not open '{path}': No such file or directory"
             raise HostRefused(doing, why=why, errno_name="ENOENT")
+        return etree.tostring(volume, encoding="unicode")

@@ -36,6 +36,7 @@ from vgpumgr.model.layout import GpuLayout, KeptLayout, LayoutSpec
 from vgpumgr.model.load_scale import GroupScale
 from vgpumgr.model.pool import PoolSpec
 from vgpumgr.model.vm import SWITCHES, ChangeReach, Terms, VmRecord, VmSpec, VmState, change_reach
+from vgpumgr.model.vm_backup import OwnBackups, RetentionRules
 from vgpumgr.spec import dump, load
 from vgpumgr.spec.document_schema import KEYS
 from vgpumgr.spec.layout_document import LayoutModel
@@ -89,6 +90,13 @@ NOT_IN_A_DOMAIN = {
         ),
         "how many replicas there are, for the ledger alone",
     ),
+    **dict.fromkeys(
+        (
+            *("VmSpec.backup", "OwnBackups.target", "OwnBackups.every_s", "OwnBackups.keep"),
+            *("RetentionRules.last", "RetentionRules.daily", "RetentionRules.weekly"),
+        ),
+        "how it is backed up, for the ledger alone",
+    ),
     "VmSpec.guest": "in the seed, which is not read",
     **dict.fromkeys(
         (
@@ -135,12 +143,15 @@ NOT_IN_POOLS = {
     "queue": "a pool's priority says which pool comes first",
     "uuid": "each desktop has one of its own",
     "rolling": "its update says how many desktops get a new image at a time",
+    "backup": "a desktop is made from its image, and is not backed up",
 }
 NO_DESKTOPS_FIELDS = {
     *("NicSpec.mac", "VmSpec.uuid"),
     *("VmSpec.autostart", "VmSpec.pin_cpus", "VmSpec.numa", "VmSpec.hugepage_kib", "VmSpec.queue"),
     *("VmSpec.scale", *(f"GroupScale.{each.name}" for each in fields(GroupScale))),
     *(f"Terms.{each.name}" for each in fields(Terms)),
+    *("VmSpec.backup", *(f"OwnBackups.{each.name}" for each in fields(OwnBackups))),
+    *(f"RetentionRules.{each.name}" for each in fields(RetentionRules)),
 }
 
 

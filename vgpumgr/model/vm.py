@@ -12,6 +12,7 @@ from vgpumgr.model.load_scale import GroupScale
 from vgpumgr.model.nic import SriovNic
 from vgpumgr.model.port_rules import PortFilter
 from vgpumgr.model.snapshot import NO_SNAPSHOTS, SnapshotTree
+from vgpumgr.model.vm_backup import OwnBackups
 from vgpumgr.model.vm_devices import CdSpec, CloudInit, DiskSpec, NicSpec
 
 PRIORITIES: Mapping[str, int] = {"high": 100, "normal": 0, "low": -100}
@@ -165,7 +166,8 @@ class VmSpec:
     ``guest`` is what is made of it at its first boot, by the seed.
     ``scale``: it is a replica of a group of which there are as many as their load asks for.
     ``flavour`` is the one whose keys its file was filled with; empty: none. ``uuid`` is the machine
-    UUID that its guest sees where it came with one; empty: it is the VM's id.
+    UUID that its guest sees where it came with one; empty: it is the VM's id. ``backup`` is how it
+    is backed up by itself; None: as targets say.
     """
 
     name: str = field(metadata=_NEW_VM)
@@ -200,6 +202,7 @@ class VmSpec:
     flavour: str = field(default="", metadata=_LEDGER)
     scale: GroupScale | None = field(default=None, metadata=_LEDGER)
     uuid: str = field(default="", metadata=_NEW_VM)
+    backup: OwnBackups | None = field(default=None, metadata=_LEDGER)
 
     @property
     def needed_images(self) -> tuple[tuple[str, str], ...]:

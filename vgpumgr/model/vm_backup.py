@@ -55,6 +55,17 @@ KEEP_ALL = RetentionRules()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnBackups:
+    """What a VM's own file says of its backups: on ``target`` every ``every_s`` seconds, kept by
+    rules of its own. No target's patterns are asked for such a VM.
+    """
+
+    target: str
+    every_s: float
+    keep: RetentionRules = KEEP_ALL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BackupTarget:
     """Where backups go: the storage pool of that name on the hosts of the VMs. VMs whose names
     match one of ``vms`` (shell patterns; empty: none) are backed up ``every_s`` seconds; with
@@ -73,9 +84,15 @@ class BackupTarget:
     set_at: float = 0.0
     set_by: str = ""
 
-    def covers(self, vm: str) -> bool:
-        """Is the VM of that name backed up on schedule?"""
-        return self.every_s is not None and any(fnmatchcase(vm, each) for each in self.vms)
+    def every(self, vm: str, own: OwnBackups | None) -> float | None:
+        """How often the VM of that name is backed up here, in seconds; None: not by itself."""
+        if own is not None:
+            return own.every_s if own.target == self.name else None
+        return self.every_s if any(fnmatchcase(vm, each) for each in self.vms) else None
+
+    def keeps(self, own: OwnBackups | None) -> RetentionRules:
+        """Which backups of a VM are kept here."""
+        return own.keep if own is not None and own.target == self.name else self.keep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from vgpumgr.model.layout import (
 from vgpumgr.model.nic import SriovNic
 from vgpumgr.model.port_rules import PortFilter
 from vgpumgr.model.vm import Affinity, GpuRequest, Terms, VmSpec
+from vgpumgr.model.vm_backup import OwnBackups, RetentionRules
 from vgpumgr.model.vm_devices import CloudInit, DiskSpec, NicSpec
 from vgpumgr.spec.fields import API_VERSION, duration
 
@@ -29,7 +30,7 @@ _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 # Fields of VmSpec that a document has in other words; all others it has as they are.
 _OTHER_WORDS = {
     *("name", "vcpus", "memory_mib", "gpus", "disks", "nics", "hugepage_kib"),
-    *("affinity", "cloud_init", "guest", "queue", "scale", "screen"),
+    *("affinity", "cloud_init", "guest", "queue", "scale", "screen", "backup"),
 }
 
 
@@ -58,6 +59,8 @@ def vm_document(spec: VmSpec) -> dict[str, Any]:
         document["guest"] = _guest(spec.guest)
     if spec.queue is not None:
         document["queue"] = _queue(spec.queue)
+    if spec.backup is not None:
+        document["backup"] = _backup(spec.backup)
     rest = _given(spec, VmSpec(name="", vcpus=0, memory_mib=0))
     return document | {key: value for key, value in rest.items() if key not in _OTHER_WORDS}
 
@@ -70,6 +73,11 @@ def _queue(terms: Terms) -> dict[str, Any] | bool:
     if given.pop("together", ""):
         given["together"] = True
     return given or True
+
+
+def _backup(own: OwnBackups) -> dict[str, Any]:
+    kept = _given(own.keep, RetentionRules())
+    return {"target": own.target, "every": duration(own.every_s), **kept}
 
 
 def _guest(guest: GuestSpec) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from vgpumgr.model.vm import (
     VmSpec,
 )
 from vgpumgr.model.vm_devices import MOST_CDS, CloudInit
+from vgpumgr.spec.backup_keys import BackupModel
 from vgpumgr.spec.fields import (
     MAX_REPLICAS,
     Duration,
@@ -376,6 +377,7 @@ class VmModel(MachineModel):
     rolling: RollingModel | None = None
     scale: GroupScaleModel | None = None
     uuid: Annotated[Line, AfterValidator(_own_uuid)] | None = None
+    backup: BackupModel | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> VmModel:
@@ -418,4 +420,5 @@ class VmModel(MachineModel):
             queue=self.queue.value(self.name) if self.queue else None,
             scale=self.scale.value(self.name) if self.scale else None,
             uuid=self.uuid or "",
+            backup=self.backup.value() if self.backup else None,
         )

@@ -115,6 +115,11 @@ _VM = {
     "queue": Key(
         "Whether the VM may wait while nothing has room for it, and on which terms.", "queue: true"
     ),
+    "backup": Key(
+        "How the VM is backed up by itself, in place of what targets say of it: "
+        "[backups](backup.md).",
+        "backup: {target: vault, every: 1d, last: 3, daily: 7}",
+    ),
     "rolling": Key(
         "How many of the replicas are stopped at a time for a change that needs a stop.",
         "rolling: {at_once: 5}",
@@ -392,6 +397,32 @@ _SCREEN = {
     ),
 }
 
+_BACKUP = {
+    "target": Key(
+        "The backup target, by its name.",
+        "backup: {target: vault, every: 1d}",
+    ),
+    "every": Key(
+        "The time between two backups of the VM.",
+        "backup: {target: vault, every: 6h}",
+    ),
+    "last": Key(
+        "How many of its newest backups are kept; where none of the three is said, all are.",
+        "backup: {target: vault, every: 1d, last: 3}",
+        "backups",
+    ),
+    "daily": Key(
+        "Of how many days the newest backup is kept.",
+        "backup: {target: vault, every: 1d, daily: 7}",
+        "days",
+    ),
+    "weekly": Key(
+        "Of how many weeks the newest backup is kept.",
+        "backup: {target: vault, every: 1d, weekly: 4}",
+        "weeks",
+    ),
+}
+
 VM_KEYS: Mapping[str, Mapping[str, Key]] = {
     "VM": _VM,
     "GpuModel": _GPU,
@@ -409,5 +440,6 @@ VM_KEYS: Mapping[str, Mapping[str, Key]] = {
     "AffinityModel": _AFFINITY,
     "QueueModel": _QUEUE,
     "RollingModel": _ROLLING,
+    "BackupModel": _BACKUP,
 }
 """By the name of the key's model in the schema, then by the key's own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,10 @@ from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.backups import backup_cycle
 from vgpumgr.engine.backups.backup_places import hosts_of
 from vgpumgr.engine.backups.backup_restore import RestoreRequest
+from vgpumgr.engine.planning.changed_fields import changed_fields
 from vgpumgr.engine.reservation.shelf_reservations import StopManner
+from vgpumgr.engine.use_cases import Engine
+from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.errors import Conflict
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.vm import VmSpec
@@ -41,6 +44,20 @@ def taken(world: SimWorld, name: str = "a") -> VmBackup:
     outcome, made = world.engine.back_up(name, "vault")
     outcome.raise_for_failure()
     return next(each for each in world.ledger.vm_backups() if each.id == made.id)
+
+
+@dataclass(frozen=True)
+class Later(SystemClock):
+    """So many seconds after now."""
+
+    seconds: float
+
+    def now(self) -> float:
+        return super().now() + self.seconds
+
+
+def later(world: SimWorld, seconds: float) -> Engine:
+    return replace(world.engine, clock=Later(seconds))
 
 
 def read(document: Mapping[str, Any]) -> Sequence[VmSpec]:
@@ -137,3 +154,41 @@ def test_backups_of_a_renamed_vm_are_its_backups_still(world: SimWorld) -> None:
     world.engine.delete_backup(made).raise_for_failure()
     storage = world.hosts.open(world.ledger.host(made.host)).storage
     assert storage.volumes("backups") == ()
+
+
+OWN = {
+    **{"apiVersion": "vgpumgr/v1", "kind": "VM", "firmware": "bios", "memory": "512MiB"},
+    "disks": [{"size": "1MiB"}],
+}
+
+
+def test_a_vm_says_itself_how_it_is_backed_up(world: SimWorld) -> None:
+    """Patterns of targets are not asked for it, and its own rules say what is kept."""
+    every = BackupTarget(name="every", pool="backups", vms=("*",), every_s=60.0)
+    world.ledger.set_backup_target(every)
+    own = {"target": "vault", "every": "1h", "last": 2}
+    specs = [*read({**OWN, "name": "a", "backup": own}), *read({**OWN, "name": "b"})]
+    world.apply(*specs)
+    assert not backup_cycle.step(later(world, 0.0), lambda _: True).failed
+    made = {(each.vm, each.target) for each in world.ledger.vm_backups()}
+    assert made == {("a", "vault"), ("b", "every")}
+    for hour in range(1, 4):
+        backup_cycle.step(later(world, hour * 3600.0), lambda _: True)
+    mine = [each for each in world.ledger.vm_backups() if each.vm == "a"]
+    assert [each.target for each in mine] == ["vault"] * 2
+    changed = read({**OWN, "name": "a", "backup": {**own, "every": "1d"}})
+    said = changed_fields(world.ledger.vm("a").spec, changed[0])
+    assert said == ("backup: to vault every 1 h (last 2) → to vault every 1 d (last 2)",)
+    world.apply(*changed)
+    assert world.ledger.vm("a").spec.backup == changed[0].backup
+    restore(world, mine[0], "c")
+    assert world.ledger.vm("c").spec.backup is None
+
+
+def test_a_vm_whose_target_is_not_there_is_told_of(world: SimWorld) -> None:
+    world.apply(*read({**OWN, "name": "a", "backup": {"target": "vualt", "every": "1d"}}))
+    assert backup_cycle.works(world.engine)
+    failed = backup_cycle.step(world.engine, lambda _: True).failed
+    assert "there is no backup target vualt" in failed["vualt/a"].message
+    assert "there are: vault" in failed["vualt/a"].why
+    assert world.ledger.vm_backups() == ()

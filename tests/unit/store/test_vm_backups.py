@@ -141,7 +141,7 @@ def test_a_target_is_as_it_was_set_last(url: str) -> None:
     b, vault = ledger.backup_targets()
     assert b.name == "b" and vault.set_at > 0
     assert replace(vault, set_at=0.0, set_by="") == VAULT
-    assert vault.covers("web-1") and not vault.covers("db")
+    assert vault.every("web-1", None) == 3600.0 and vault.every("db", None) is None
     ledger.delete_backup_target("b")
     with pytest.raises(NotFound, match="no backup target vaul"):
         ledger.delete_backup_target("vaul")

@@ -10,7 +10,7 @@ from vgpumgr.engine.backups.vm_backups import PlannedBackup
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_outcome import VmOutcome
-from vgpumgr.model.errors import LedgerError, StaleGeneration, VgpumgrError
+from vgpumgr.model.errors import LedgerError, NotFound, StaleGeneration, VgpumgrError
 from vgpumgr.model.operation import TaskState
 from vgpumgr.model.vm import VmRecord, VmState
 from vgpumgr.model.vm_backup import BackupState, BackupTarget, VmBackup, damaged, expired
@@ -54,9 +54,6 @@ def due(
     """The VMs whose newest backup there without a fault, in it or in what it is laid over, is older
     than the target says, those first that are due longest. One from the future counts for nothing.
     """
-    every_s = target.every_s
-    if every_s is None:
-        return ()
     newest: dict[str, float] = {}
     unsound = damaged(known := tuple(backups))
     for each in known:
@@ -66,7 +63,7 @@ def due(
     found = [
         vm
         for vm in vms
-        if target.covers(vm.name)
+        if (every_s := target.every(vm.name, vm.spec.backup)) is not None
         and vm.state in _KEPT_STATES
         and vm.spec.disks
         and not vm.definition
@@ -88,15 +85,43 @@ def step(context: EngineContext, ready: Ready) -> BackupCycleReport:
     """Back up what is due, a few VMs of each target; then delete what their rules let go. A fleet
     has many backups: all are read once for each of the two.
     """
-    targets, report = context.ledger.backup_targets(), BackupCycleReport()
-    scheduled = [each for each in targets if each.every_s is not None]
-    kept = [each for each in targets if not each.keep.keeps_all]
+    targets = context.ledger.backup_targets()
+    own = {vm.id: vm.spec.backup for vm in context.ledger.vms() if vm.spec.backup}
+    named = {each.target for each in own.values()}
+    report = BackupCycleReport(failed=_unknown(context, targets, ready))
+    scheduled = [each for each in targets if each.every_s is not None or each.name in named]
+    kept = [each for each in targets if not each.keep.keeps_all or each.name in named]
     for each_step, those in ((_back_up, scheduled), (_let_go, kept)):
         backups = context.ledger.vm_backups() if those else ()
         for target in those:
             if not context.stop.is_set():
                 report = _both(report, each_step(context, target, backups, ready))
     return report
+
+
+def works(context: EngineContext) -> bool:
+    """Is there a schedule, or a rule by which backups are let go?"""
+    targets = context.ledger.backup_targets()
+    of_targets = any(each.every_s is not None or not each.keep.keeps_all for each in targets)
+    return of_targets or any(vm.spec.backup for vm in context.ledger.vms())
+
+
+def _unknown(
+    context: EngineContext, targets: Iterable[BackupTarget], ready: Ready
+) -> dict[str, VgpumgrError]:
+    """Why VMs are not backed up whose files name a target that is not there."""
+    names = {each.name for each in targets}
+    return {
+        what: NotFound(
+            f"{vm.name} is not backed up: there is no backup target {own.target}",
+            why=f"its file names it; there are: {', '.join(sorted(names)) or 'none'}",
+            next=f"vgpumgr backup target create {own.target} --pool POOL",
+        )
+        for vm in context.ledger.vms()
+        if (own := vm.spec.backup) is not None
+        and own.target not in names
+        and ready(what := key(own.target, vm.name))
+    }
 
 
 def _both(one: BackupCycleReport, other: BackupCycleReport) -> BackupCycleReport:
@@ -146,13 +171,14 @@ def _let_go(
     context: EngineContext, target: BackupTarget, backups: Sequence[VmBackup], ready: Ready
 ) -> BackupCycleReport:
     by_vm: dict[str, list[VmBackup]] = {}
+    own = {vm.id: vm.spec.backup for vm in context.ledger.vms()}
     for each in backups:
         if each.target == target.name:
             by_vm.setdefault(each.vm_id, []).append(each)
     deleted: list[VmBackup] = []
     failed: dict[str, VgpumgrError] = {}
-    for mine in by_vm.values():
-        for each in expired(mine, target.keep):
+    for vm_id, mine in by_vm.items():
+        for each in expired(mine, target.keeps(own.get(vm_id))):
             what = key(target.name, each.id)
             if context.stop.is_set() or not ready(what):
                 continue

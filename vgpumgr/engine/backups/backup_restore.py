@@ -102,6 +102,7 @@ def _document(
     if request.name and request.name != document.get("name"):
         document["name"] = request.name
         document.pop("uuid", None)
+        document.pop("backup", None)
         nics = document.get("networks")
         if isinstance(nics, list):
             document["networks"] = [

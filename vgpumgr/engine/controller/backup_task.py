@@ -33,9 +33,7 @@ class BackupTask:
         context = self._context
         if context.clock.monotonic() < self._due:
             return False
-        targets = context.ledger.backup_targets()
-        works = any(each.every_s is not None or not each.keep.keeps_all for each in targets)
-        if not works or not context.ledger.claim(BACKUP_THREAD):
+        if not backup_cycle.works(context) or not context.ledger.claim(BACKUP_THREAD):
             self._due = context.clock.monotonic() + REST_S
             return False
         own = replace(context, stop=lane.stop, progress=lambda _: None, tell=lambda _: None)

@@ -11,7 +11,16 @@ from typing import Any
 from vgpumgr.model.domain import PLAIN_NIC, UNTUNED_DISK
 from vgpumgr.model.formats import exact_size
 from vgpumgr.model.nic import SriovNic
-from vgpumgr.model.vm import ChangeReach, GpuRequest, VmRecord, VmSpec, change_reach, terms_text
+from vgpumgr.model.vm import (
+    ChangeReach,
+    GpuRequest,
+    VmRecord,
+    VmSpec,
+    change_reach,
+    duration_text,
+    terms_text,
+)
+from vgpumgr.model.vm_backup import OwnBackups
 from vgpumgr.model.vm_devices import CdSpec, DiskMode, DiskSpec, NicSpec
 
 _KEYS = {"memory_mib": "memory", "nics": "networks", "hugepage_kib": "hugepages"}
@@ -86,6 +95,11 @@ def _said(values: Mapping[str, object]) -> str:
     return f"({text})" if text else ""
 
 
+def _backup(own: OwnBackups) -> str:
+    kept = _said({each.name: getattr(own.keep, each.name) for each in fields(own.keep)})
+    return f"to {own.target} every {duration_text(own.every_s)} {kept}".rstrip()
+
+
 def _pairs(labels: Mapping[str, str]) -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(labels.items()))
 
@@ -99,6 +113,7 @@ _TEXTS: dict[str, Callable[[Any], str]] = {
     "nics": lambda nics: ", ".join(map(_nic, nics)),
     "labels": _pairs,
     "queue": terms_text,
+    "backup": _backup,
 }
 
 

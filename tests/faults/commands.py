@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.faults.scenario import Command, layout_spec
 from vgpumgr.app import enrolment
 from vgpumgr.app.composition import App
+from vgpumgr.engine.backups.backup_restore import RestoreRequest
 from vgpumgr.engine.controller.controller import Controller
 from vgpumgr.engine.controller.cycle_schedule import ProbePauses
 from vgpumgr.engine.controller.cycle_threads import CycleThread, SerialCycleRunner
@@ -37,6 +41,7 @@ from vgpumgr.model.quota import Quota
 from vgpumgr.model.rolling import Rolling
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.model.vm_backup import BackupState
+from vgpumgr.spec import load
 from vgpumgr.telemetry.figure_sampler import FigureSampler
 
 # A disk of one sector.
@@ -160,6 +165,21 @@ def back_up(name: str, *, freeze: bool | None = None, there: int = 0) -> Command
             app.engine.back_up(name, freeze=freeze)[0].raise_for_failure()
 
     return command
+
+
+def restore(name: str) -> Command:
+    """``vgpumgr backup restore --name``, of the one backup."""
+
+    def command(app: App) -> None:
+        [backup] = app.ledger.vm_backups()
+        spec = app.engine.restored_spec(backup, RestoreRequest(name=name), _read)
+        app.engine.apply([spec])[1].raise_for_failure()
+
+    return command
+
+
+def _read(document: Mapping[str, Any]) -> Sequence[VmSpec]:
+    return load(json.dumps(document), "backup").vms
 
 
 def delete_backup(name: str) -> Command:

@@ -137,9 +137,19 @@ class VmBackup:
         """The volume of its manifest: with that it is a backup, without it is none."""
         return f"{self.prefix}.json"
 
+    @property
+    def tpm_volume(self) -> str:
+        """The volume of what its TPM held."""
+        return tpm_volume_of(self.prefix)
+
     def volume(self, guest_name: str) -> str:
         """The volume of a disk (``vda``)."""
         return f"{self.prefix}-{guest_name}.qcow2"
+
+
+def tpm_volume_of(prefix: str) -> str:
+    """The volume of what a VM's TPM held, by what all names of the backup begin with."""
+    return f"{prefix}-tpm.json"
 
 
 def checkpoints_of(target: str) -> str:
@@ -172,7 +182,7 @@ class BackupManifest:
     """What is written next to the disks, last: all that the VM needs to be there again. ``fleet``
     is the id of the fleet that made it, ``document`` the VM as a file would ask for it,
     ``instance_id`` the one by which cloud-init in its guest knows it. ``parent`` is the id of the
-    backup that it is laid over.
+    backup that it is laid over, ``tpm`` the SHA-256 of what its TPM held; empty: nothing.
     """
 
     version: int
@@ -186,6 +196,7 @@ class BackupManifest:
     document: Mapping[str, Any]
     disks: tuple[BackedUpDisk, ...]
     parent: str = ""
+    tpm: str = ""
 
 
 def damaged(backups: Iterable[VmBackup]) -> frozenset[str]:

@@ -11,6 +11,7 @@ from tests.faults.scenarios.ways import FRESH, WAYS
 from vgpumgr.model.vm_backup import BackupTarget, RetentionRules
 
 _WAY = WAYS["mdev"]
+_PLAIN = WAYS["no gpu"]
 _HOSTS = tuple(replace(each, pools=("default", "backups")) for each in _WAY.hosts("h1"))
 _TARGET = BackupTarget(name="vault", pool="backups")
 _SCHEDULE = replace(
@@ -21,6 +22,12 @@ _SCHEDULE = replace(
 def _made(place: Place) -> None:
     _WAY.enrol(place, "h1")
     place.apply(_WAY.desk(disks=(FRESH, FRESH), agent=True))
+    place.app.writable_ledger.set_backup_target(_TARGET)
+
+
+def _with_tpm(place: Place) -> None:
+    _PLAIN.enrol(place, "h1")
+    place.apply(_PLAIN.desk(disks=(FRESH,), tpm=True))
     place.app.writable_ledger.set_backup_target(_TARGET)
 
 
@@ -75,6 +82,12 @@ def _scenarios() -> Iterator[Scenario]:
     yield _scenario("backup", "since another", since, _chained, _taken)
     yield _scenario("backup", "refused running", take, _refusing("domains.begin_backup"))
     yield _scenario("backup", "refused off", take, _off, _refusing("storage.create"))
+    for operation, command, *prepare in (
+        ("backup", take),
+        ("restore", commands.restore("seat"), _taken),
+    ):
+        made = _scenario(operation, "tpm", command)
+        yield replace(made, prepare=(_with_tpm, *prepare))
     yield _scenario("delete backup", "there", drop, _taken)
     yield _scenario("delete backup", "gone", drop, _taken, _deleted_by_hand)
     yield _scenario("delete backup", "refused", drop, _taken, _refusing("storage.delete"))

@@ -15,11 +15,12 @@ from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.backups import backup_cycle
 from vgpumgr.engine.backups.backup_places import hosts_of
 from vgpumgr.engine.backups.backup_restore import RestoreRequest
+from vgpumgr.engine.drift.drift_survey import survey
 from vgpumgr.engine.planning.changed_fields import changed_fields
 from vgpumgr.engine.reservation.shelf_reservations import StopManner
 from vgpumgr.engine.use_cases import Engine
 from vgpumgr.engine.workers.thread_workers import SystemClock
-from vgpumgr.model.errors import Conflict
+from vgpumgr.model.errors import Conflict, HostRefused, NotFound
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.vm import VmSpec
 from vgpumgr.model.vm_backup import BackupTarget, RetentionRules, VmBackup
@@ -192,3 +193,36 @@ def test_a_vm_whose_target_is_not_there_is_told_of(world: SimWorld) -> None:
     assert "there is no backup target vualt" in failed["vualt/a"].message
     assert "there are: vault" in failed["vualt/a"].why
     assert world.ledger.vm_backups() == ()
+
+
+def tpm(world: SimWorld, name: str) -> object:
+    """What its TPM holds on its host."""
+    record = world.ledger.vm(name)
+    helper = world.hosts.open(world.ledger.host(record.host)).helper
+    return helper.call("tpm_state_read", {"uuid": record.domain_uuid})["files"]
+
+
+@pytest.mark.parametrize("name", ["", "c"])
+@pytest.mark.parametrize("off", [False, True])
+def test_what_its_tpm_held_comes_back_with_a_vm(world: SimWorld, name: str, off: bool) -> None:
+    world.apply(vm("a", disks=DISKS, tpm=True))
+    if off:
+        world.engine.stop_vms(["a"], force=True, timeout_s=5.0).raise_for_failure()
+    held = tpm(world, "a")
+    made = taken(world)
+    assert held and world.engine.verify_backup(made).fault == ""
+    if not name:
+        world.delete("a")
+    restore(world, made, name)
+    assert tpm(world, name or "a") == held
+    assert survey(world.engine).drifts == ()
+    world.delete(name or "a")
+    storage = world.hosts.open(world.ledger.host(made.host)).storage
+    storage.upload("backups", made.tpm_volume, b"{}")
+    assert made.tpm_volume in world.engine.verify_backup(made).fault
+    with pytest.raises(HostRefused, match="is damaged in its backup"):
+        restore(world, made, "d")
+    with pytest.raises(NotFound):
+        world.ledger.vm("d")
+    world.engine.delete_backup(made).raise_for_failure()
+    assert storage.volumes("backups") == ()

@@ -12,6 +12,10 @@ import pytest
 from tests.simworld import SimWorld, host, vm
 from vgpumgr.engine.drift.drift_survey import survey
 from vgpumgr.engine.reservation.shelf_reservations import StopManner
+from vgpumgr.helper import errors
+from vgpumgr.helper.errors import HelperError
+from vgpumgr.helper.system import System
+from vgpumgr.helper.verbs import nic_verbs
 from vgpumgr.model.domain import MigrationAddress
 from vgpumgr.model.errors import Conflict, HostRefused
 from vgpumgr.model.nic import SriovNic
@@ -235,6 +239,32 @@ def test_after_a_boot_trust_is_as_it_was(world: SimWorld) -> None:
 def test_nothing_of_it_is_drift(world: SimWorld) -> None:
     world.apply(vm("a", "T4-8Q", **nics(FABRIC)))
     assert [each.text for each in world.engine.drift().drifts] == []
+
+
+def test_a_vf_that_its_host_uses_meanwhile_has_its_vm_tried_elsewhere(
+    world: SimWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_free, refused = nic_verbs._require_free, list[str]()
+
+    def used(system: System, address: str) -> None:
+        if not refused:
+            refused.append(address)
+            raise HelperError(
+                errors.IN_USE, f"{address} is in use by the host", "its interface is up"
+            )
+        require_free(system, address)
+
+    monkeypatch.setattr(nic_verbs, "_require_free", used)
+    world.apply(vm("a", "T4-8Q", **nics(FABRIC)))
+    assert refused
+    record = world.ledger.vm("a")
+    made = next(each for each in world.ledger.operations() if each.kind == "apply")
+    hosts = [each.host for each in world.ledger.tasks(made.id)]
+    assert len(hosts) == 2 and hosts[0] != hosts[1] == record.host
+    first = world.hosts.open(world.ledger.host(hosts[0])).helper
+    assert first.call("nic_vf_look", {"address": refused[0]})["claim"] is None
+    assert not [each for each in world.ledger.refusals() if each.counts]
+    assert survey(world.engine).drifts == ()
 
 
 def test_a_renamed_vm_has_its_vf_by_its_new_name(world: SimWorld) -> None:

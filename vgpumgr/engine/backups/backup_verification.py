@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from vgpumgr.engine.backups.backup_places import require_there, seen_on
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.steps.backup_manifest import ManifestDamaged
+from vgpumgr.engine.steps.tpm_backup import digest_of, read_tpm
 from vgpumgr.engine.steps.volume_steps import file_digest
 from vgpumgr.model.errors import Interrupted, NotFound
 from vgpumgr.model.ports import Host
@@ -60,4 +61,6 @@ def _fault(context: EngineContext, host: Host, backup: VmBackup, manifest: Backu
         context.tell(f"{backup.vm}: {disk.guest_name} of {backup.id[:8]}")
         if file_digest(host, found.path) != disk.sha256:
             return f"the bytes of {backup.pool}/{disk.volume} are not as they were written"
+    if manifest.tpm and digest_of(read_tpm(host, backup.pool, backup.tpm_volume)) != manifest.tpm:
+        return f"the bytes of {backup.pool}/{backup.tpm_volume} are not as they were written"
     return ""

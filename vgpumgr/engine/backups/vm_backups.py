@@ -152,14 +152,16 @@ def _frozen(vm: VmRecord, target: BackupTarget, freeze: bool | None) -> bool:
 
 
 def _moment(host: Host, vm: VmRecord, freeze: bool) -> DiskMoment:
-    """As its domain is now; Conflict where its disks are not all that it is."""
+    """As its domain is now; Conflict where it is neither off nor runs."""
     found = host.domains.look(vm.name)
     if found is None:
         return DiskMoment.OFF
-    if left := domainxml.state_beside_disks(host.domains.xml(vm.name)):
+    left = domainxml.state_beside_disks(host.domains.xml(vm.name))
+    if left and not vm.spec.tpm:
         raise Conflict(
             f"{vm.name} cannot be backed up",
-            why=f"its {left} has a state of its own, which its disks do not hold",
+            why=f"its {left}, which its file does not say, has a state that would be left out",
+            next=f"vgpumgr drift {vm.host}",
         )
     if found.state in OFF:
         _refuse_saved(host, vm)
@@ -247,4 +249,6 @@ def _step(planned: PlannedBackup, backup: VmBackup, fleet: str) -> BackUpDisks:
         since=parent.checkpoint if parent else "",
         parent=backup.parent,
         forget=checkpoints_of(backup.target) if planned.marks else "",
+        tpm=backup.tpm_volume if vm.spec.tpm else "",
+        uuid=vm.domain_uuid if vm.spec.tpm else "",
     )

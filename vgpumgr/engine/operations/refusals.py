@@ -4,7 +4,8 @@ An error for which the request alone is at fault is no refusal: a name that is t
 An error that may be the request's fault or only the host's lack of capacity is tried elsewhere, and
 counts against no place. A GPU that does not make a part counts at once: the part is the same for
 every VM. A host that does not start a VM counts once another host has started it: the VM may be at
-fault.
+fault. A VF of a NIC that the host itself has begun to use is tried elsewhere, and counts against
+no place.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ BY_REQUEST = "undone by request"
 TRIED_ELSEWHERE = frozenset({"create", UNSHELVE})
 
 _OF_GPU = frozenset({"RealiseDevice", "ActivatePartition", "PartitionGpu"})
+_OF_NIC = "TakeNicFunction"
 _POWER_ON = frozenset({"StartDomain", "StartEvacuated", "StartMoved", "StartReseated"})
 # Room, a name, an argument: the request may be as much at fault as the host.
 _OF_THE_REQUEST = frozenset({"ENOSPC", "EDQUOT", "EEXIST", "EINVAL", "ENOENT", "E2BIG"})
@@ -51,7 +53,7 @@ def refusal_of(
         return None
     device = record.kind in _OF_GPU
     barred = isinstance(error, NotPermitted) and not isinstance(error, HostKeyChanged)
-    taken = device and isinstance(error, InUse)
+    taken = isinstance(error, InUse) and (device or record.kind == _OF_NIC)
     if not (isinstance(error, HostRefused) or barred or taken):
         return None
     number = error.errno_name if isinstance(error, HostRefused) else ""

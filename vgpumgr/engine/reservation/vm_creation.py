@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vgpumgr import gpu
@@ -22,6 +22,7 @@ from vgpumgr.engine.steps.device_steps import (
 from vgpumgr.engine.steps.domain_steps import DefineDomain, StartDomain, UndefineDomain
 from vgpumgr.engine.steps.filter_steps import DropFilters
 from vgpumgr.engine.steps.step import Step
+from vgpumgr.engine.steps.tpm_backup import RestoreTpm
 from vgpumgr.engine.steps.volume_steps import DeleteVolume
 from vgpumgr.engine.storage.storage_drivers import create_volume
 from vgpumgr.model.allocation import Allocation, InstancePart
@@ -30,6 +31,7 @@ from vgpumgr.model.errors import NotFound
 from vgpumgr.model.gpu import Framework
 from vgpumgr.model.placement import Assignment, Placed
 from vgpumgr.model.vm import VmRecord, VmSpec, VmState
+from vgpumgr.model.vm_backup import tpm_volume_of
 
 
 def allocate(
@@ -149,10 +151,26 @@ def _steps(
         *take_nics(vm),
         *(create_volume(plan, site.facts) for plan in volumes),
         *seeds,
+        *_tpm_of_backup(vm),
         DefineDomain(name=spec.name, vm_id=vm.id, xml=xml, autostart=site.autostarts(spec)),
         StartDomain(name=spec.name, vm_id=vm.id),
         *check_nics(vm),
     )
+
+
+def _tpm_of_backup(vm: VmRecord) -> Iterator[Step]:
+    """What the TPM of a restored VM held: next to what its first disk is copied from."""
+    restored = next((each.restored for each in vm.spec.disks if each.restored), None)
+    if vm.spec.tpm and restored is not None:
+        pool, volume = restored
+        prefix = volume.rpartition("-")[0]
+        yield RestoreTpm(
+            name=vm.name,
+            uuid=vm.domain_uuid,
+            pool=pool,
+            manifest=f"{prefix}.json",
+            volume=tpm_volume_of(prefix),
+        )
 
 
 def made_for_vms(view: LedgerView) -> dict[str, frozenset[int]]:

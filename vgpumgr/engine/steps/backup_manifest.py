@@ -66,6 +66,8 @@ def _sensible(manifest: BackupManifest) -> BackupManifest:
         isinstance(manifest.parent, str) and re.fullmatch(_UUID, manifest.parent)
     ):
         raise ValueError("its parent is none")
+    if not isinstance(manifest.tpm, str):
+        raise TypeError("its TPM is none")
     if not isinstance(manifest.tenant, str) or not re.fullmatch(NAME, manifest.tenant):
         raise ValueError("its tenant is no name")
     if not 0 <= manifest.created_at < _LATEST:

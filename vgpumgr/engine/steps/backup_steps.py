@@ -13,6 +13,7 @@ from vgpumgr import domainxml
 from vgpumgr.engine.steps.backup_manifest import ManifestDamaged, read_manifest, write_manifest
 from vgpumgr.engine.steps.domain_steps import POLL_S, find_ours, ours_of
 from vgpumgr.engine.steps.step import TOLD_EVERY, Step, StepSurroundings
+from vgpumgr.engine.steps.tpm_backup import digest_of, tpm_text, write_tpm
 from vgpumgr.engine.steps.volume_steps import file_digest
 from vgpumgr.model.domain import OFF, VolumeFacts, VolumePlan
 from vgpumgr.model.errors import Conflict, HostRefused, Interrupted, NotFound
@@ -47,7 +48,8 @@ class BackUpDisks(Step):
     since what it copied is of another moment. A VM that is off is read by the host's
     qemu-img, under QEMU's locks; one that runs is copied by its own QEMU, which remembers from then
     on what is written (``checkpoint``, empty: nothing). With ``since``, an earlier checkpoint, and
-    ``parent``, the backup of that moment, what was written after it is all that is copied.
+    ``parent``, the backup of that moment, what was written after it is all that is copied. ``tpm``
+    is the volume for what the TPM of the domain of that ``uuid`` holds, empty: it has none.
     """
 
     backup: str
@@ -62,6 +64,8 @@ class BackUpDisks(Step):
     since: str = ""
     parent: str = ""
     forget: str = ""
+    tpm: str = ""
+    uuid: str = ""
 
     @property
     def summary(self) -> str:
@@ -96,19 +100,34 @@ class BackUpDisks(Step):
             return
         vm = self._vm(around)
         self.undo(host)
-        at = around.clock.now()
+        at, tpm = around.clock.now(), tpm_text(host, self.uuid) if self.tpm else b""
         if self.moment is DiskMoment.OFF:
             self._copy(host, around)
         else:
             self._push(host, around)
         disks = tuple(self._described(host, each, around) for each in self.disks)
-        write_manifest(host, self.pool, self.manifest, self._manifest(vm, at, disks))
+        self._keep_tpm(host, tpm)
+        manifest = replace(self._manifest(vm, at, disks), tpm=digest_of(tpm))
+        write_manifest(host, self.pool, self.manifest, manifest)
         if not isinstance(self.look(host), InState):
             raise HostRefused(
                 f"{self.summary}: the manifest on {host.name} is not what was written",
                 next="the same command again",
             )
         self._forget_earlier(host)
+
+    def _keep_tpm(self, host: Host, text: bytes) -> None:
+        """What was read before the disks were is of their moment, if it is the same after it."""
+        if not self.tpm:
+            return
+        if tpm_text(host, self.uuid) != text:
+            raise HostRefused(
+                f"{self.summary}: its TPM was written to while its disks were copied",
+                why="its state would be of another moment than its disks",
+                next="the same command again, or with the VM off",
+            )
+        if text:
+            write_tpm(host, self.pool, self.tpm, text)
 
     def _forget_earlier(self, host: Host) -> None:
         """What is written is remembered since this backup alone; a refusal is met next time."""
@@ -127,7 +146,8 @@ class BackUpDisks(Step):
                 host.domains.thaw(ours)
             if self.checkpoint:
                 host.domains.forget_checkpoint(ours, self.checkpoint)
-        for volume in (self.manifest, *(each.copy for each in self.disks)):
+        others = [self.tpm] if self.tpm else []
+        for volume in (self.manifest, *others, *(each.copy for each in self.disks)):
             host.storage.delete(self.pool, volume)
 
     def _vm(self, around: StepSurroundings) -> VmRecord:

@@ -31,16 +31,16 @@ class CarryTpm(TwoHostStep):
 
     def look(self, source: Host, target: Host) -> Observed:
         """Is it there as it is here?"""
-        same = _state(source, self.uuid) == _state(target, self.uuid)
+        same = state_of_tpm(source, self.uuid) == state_of_tpm(target, self.uuid)
         return InState() if same else Differs("the TPM holds something else there")
 
     def act(self, source: Host, target: Host, around: StepSurroundings) -> None:
         """Read, write, and read back. A TPM that was never started has no state."""
-        state = _state(source, self.uuid)
-        if not state or state == _state(target, self.uuid):
+        state = state_of_tpm(source, self.uuid)
+        if not state or state == state_of_tpm(target, self.uuid):
             return
         target.helper.call("tpm_state_write", {"uuid": self.uuid, "files": state})
-        if _state(target, self.uuid) != state:
+        if state_of_tpm(target, self.uuid) != state:
             raise HostRefused(
                 f"the state of the TPM of {self.name} is not on {target.name} as it was sent",
                 next="the same command again",
@@ -51,6 +51,7 @@ class CarryTpm(TwoHostStep):
         target.helper.call("tpm_state_remove", {"uuid": self.uuid})
 
 
-def _state(host: Host, uuid: str) -> Files:
+def state_of_tpm(host: Host, uuid: str) -> Files:
+    """The files that a domain's TPM has on its host; none for one that was never started."""
     found = host.helper.call("tpm_state_read", {"uuid": uuid}).get("files")
     return {str(name): str(data) for name, data in found.items()} if isinstance(found, dict) else {}

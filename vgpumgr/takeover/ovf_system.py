@@ -288,7 +288,8 @@ def _source_disk(key: str, href: str, size: int) -> SourceDisk:
     stem = name.rpartition(".")[0] or name
     stems = tuple(each for each in (stem, name) if _STEM.fullmatch(each))
     to = f"FOLDER/{stems[0]}.qcow2" if stems else f"FOLDER/{key}.qcow2"
-    fetch = f"qemu-img convert -O qcow2 {shlex.quote(name)} {shlex.quote(to)}"
+    # A bare name could be an option of qemu-img's, or a protocol (json:, nbd:).
+    fetch = f"qemu-img convert -O qcow2 {shlex.quote(f'./{name}')} {shlex.quote(to)}"
     return SourceDisk(key=key, volume=href, stems=stems, size_bytes=size, fetch=fetch)
 
 

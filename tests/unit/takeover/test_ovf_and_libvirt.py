@@ -43,13 +43,25 @@ def test_an_ovf_of_vmware_becomes_a_vm() -> None:
     assert (found.spec.nics[0].mac, found.spec.nics[0].bridge) == ("00:50:56:9a:12:34", "br0")
     [disk] = found.disks
     assert (disk.source.size_bytes, disk.source.stems[0]) == (80 << 30, "CAD-22-1")
-    assert disk.source.fetch == "qemu-img convert -O qcow2 CAD-22-1.vmdk FOLDER/CAD-22-1.qcow2"
+    assert disk.source.fetch == "qemu-img convert -O qcow2 ./CAD-22-1.vmdk FOLDER/CAD-22-1.qcow2"
     named = [each.key for each in found.findings]
     assert len(named) == len(set(named))
     assert fates(found)["Item 5"] is Fate.CHANGED
     assert fates(found)["File file2"] is Fate.LOST
     assert fates(found)["AnnotationSection"] is Fate.LOST
     assert UNKNOWN not in {each.text for each in found.findings}
+
+
+def test_a_disk_of_an_ovf_is_a_file_whatever_its_name_is() -> None:
+    """No option of the command that an operator copies, and no other place than this folder."""
+    text = (CASES / "vmware-cad.ovf").read_text()
+    for name in ("-fraw.vmdk", "nbd:far.example:10809", "../../etc/shadow"):
+        hostile = text.replace("CAD-22-1.vmdk", name)
+        [found] = takeover.read("ovf", [("cad.ovf", hostile)], TakeoverChoices())
+        [disk] = found.disks
+        argument = disk.source.fetch.split()[4]
+        assert argument == f"./{name.rpartition('/')[2]}"
+        assert all("/" not in stem and not stem.startswith("-") for stem in disk.source.stems)
 
 
 def test_a_network_of_an_ovf_is_not_guessed() -> None:

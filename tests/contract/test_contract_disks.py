@@ -240,7 +240,7 @@ def test_a_simulated_host(simulated_bench: DiskBench, case: Case[DiskBench]) -> 
     case(simulated_bench)
 
 
-@pytest.mark.parametrize("case", cases(plugged_disk_cases.CASES, every=True))
+@pytest.mark.parametrize("case", cases(plugged_disk_cases.CASES))
 def test_a_disk_more_on_a_simulated_host(simulated_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(simulated_bench)
 
@@ -248,7 +248,7 @@ def test_a_disk_more_on_a_simulated_host(simulated_bench: DiskBench, case: Case[
 @pytest.mark.root
 @pytest.mark.libvirtd
 @pytest.mark.thorough
-@pytest.mark.parametrize("case", cases(plugged_disk_cases.CASES, every=True))
+@pytest.mark.parametrize("case", cases(plugged_disk_cases.CASES))
 def test_a_disk_more_on_a_real_host(real_bench: DiskBench, case: Case[DiskBench]) -> None:
     case(real_bench)
 

@@ -12,7 +12,8 @@ from tests.fakes import FakeClock
 from tests.poolsim import NEW, OLD, PoolSim, spec
 from tests.simworld import SimWorld, host
 from vgpumgr.domainxml.plugged_disk_xml import disk_of, disk_text
-from vgpumgr.engine.pools.profile_disks import ProfileDiskNotice, ProfileDisks
+from vgpumgr.engine.pools import pool_cycle
+from vgpumgr.engine.pools.profile_disks import LET_GO_S, ProfileDiskNotice, ProfileDisks
 from vgpumgr.model.errors import StaleGeneration
 from vgpumgr.model.pool import PoolSpec
 from vgpumgr.model.profile_disk import ProfileDiskSpec
@@ -89,6 +90,38 @@ def test_a_user_has_the_disk_where_the_user_is_and_it_outlives_the_desktop(
     second = desktops.assign("ada").desktop
     desktops.later()
     assert desktops.attached() == {second: volume}
+
+
+def test_a_desktop_with_the_disk_of_a_user_who_has_gone_is_recreated_without_it(
+    desktops: Desktops,
+) -> None:
+    name = desktops.assign("ada").desktop
+    desktops.later()
+    before = desktops.ledger.vm(name).id
+    desktops.engine.release_desktop("cad", "ada")
+
+    def turn() -> None:
+        pool_cycle.step(desktops.engine, held=desktops.disks.held_desktops)
+
+    turn()
+    assert desktops.ledger.vm(name).id == before
+    assert name in desktops.attached()
+    list(desktops.disks.step())
+    turn()
+    assert before not in {vm.id for vm in desktops.ledger.vms()}
+
+
+def test_a_guest_that_keeps_a_disk_holds_its_desktop_up_for_a_while_only(
+    desktops: Desktops,
+) -> None:
+    name = desktops.assign("ada").desktop
+    desktops.later()
+    before = desktops.ledger.vm(name).id
+    desktops.engine.release_desktop("cad", "ada")
+    assert len(desktops.disks.held_desktops()) == 1
+    desktops.clock.wait(LET_GO_S + 1)
+    pool_cycle.step(desktops.engine, held=desktops.disks.held_desktops)
+    assert before not in {vm.id for vm in desktops.ledger.vms()}
 
 
 def test_two_users_have_two_disks(desktops: Desktops) -> None:

@@ -53,7 +53,8 @@ class PoolTask:
             self._tell_disks(list(self._disks.step()))
             self._tell_users(own)
             expected = self._habits.expected(context)
-            worked = pool_cycle.step(own, self._patience.ready, loads, expected)
+            held = self._disks.held_desktops
+            worked = pool_cycle.step(own, self._patience.ready, loads, expected, held)
         finally:
             context.ledger.release(POOL_THREAD)
         for row in worked.moved:

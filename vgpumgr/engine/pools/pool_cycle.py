@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from vgpumgr.engine.desktops.desktop_state import hosts_to_ask_again, row_after, updated_rows
 from vgpumgr.engine.desktops.load_history import TriggerState
@@ -32,6 +33,7 @@ from vgpumgr.model.load_scale import LoadWindow
 MOST_PASSES = 4
 # May a desktop (or a pool: nothing is made) by its id be worked on now?
 Ready = Callable[[str], bool]
+_TAKE_AWAY = {DesktopVerb.RECREATE, DesktopVerb.UPDATE, DesktopVerb.SHELVE, DesktopVerb.DELETE}
 
 
 @dataclass(slots=True)
@@ -108,9 +110,11 @@ def step(
     ready: Ready = lambda _: True,
     loads: Mapping[str, LoadWindow] = NO_WINDOWS,
     expected: Mapping[str, int] = NO_HABITS,
+    held: Callable[[], Collection[str]] = frozenset,
 ) -> PoolCycleReport:
     """One cycle. What is not ``ready`` waits for a later one; ``loads`` is what the desktops' load
-    asks for, ``expected`` how many users will probably come soon, both by the pool's id.
+    asks for, ``expected`` how many users will probably come soon, both by the pool's id. Desktops
+    that are ``held``, by their ids, are neither recreated nor deleted.
     """
     worked = PoolCycleReport()
     if context.ledger.frozen() is not None:
@@ -118,7 +122,7 @@ def step(
     for _ in range(MOST_PASSES):
         if context.stop.is_set() or not context.ledger.pools():
             break
-        if not _pass(context, worked, ready, loads, expected):
+        if not _pass(context, worked, ready, partial(read, context, loads, expected), held()):
             break
     return worked
 
@@ -127,15 +131,18 @@ def _pass(
     context: EngineContext,
     worked: PoolCycleReport,
     ready: Ready,
-    loads: Mapping[str, LoadWindow],
-    expected: Mapping[str, int],
+    reading: Callable[[], PoolReading],
+    held: Collection[str],
 ) -> bool:
     """Was anything done that the next pass may build on?"""
 
     def still(id_: str) -> bool:
         return id_ not in worked.failed and ready(id_)
 
-    moved = [*_look(context), *_decide(context, worked, still, read(context, loads, expected))]
+    def may(action: PoolAction, id_: str) -> bool:
+        return still(id_) and not (action.do in _TAKE_AWAY and id_ in held)
+
+    moved = [*_look(context), *_decide(context, worked, may, reading())]
     worked.moved += moved
     done = run_actions(context, still)
     worked.take_in(done)
@@ -160,7 +167,7 @@ def _look(context: EngineContext) -> tuple[DesktopRecord, ...]:
 def _decide(
     context: EngineContext,
     worked: PoolCycleReport,
-    ready: Ready,
+    may: Callable[[PoolAction, str], bool],
     reading: PoolReading,
 ) -> Iterable[DesktopRecord]:
     """Pool by pool, the most important first: each finds what the others left."""
@@ -169,7 +176,7 @@ def _decide(
         found = decide_pool(reading.of(pool, reading.startable(pool)))
         worked.warnings[pool.name] = found.warnings
         _end_asks(context, pool, reading)
-        actions = [each for each in found.actions if _may(each, pool, reading, ready)]
+        actions = [each for each in found.actions if may(each, _subject(each, pool, reading))]
         try:
             yield from _take(context, pool, found, actions, reading)
         except StaleGeneration:
@@ -185,9 +192,10 @@ def _end_asks(context: EngineContext, pool: PoolRecord, reading: PoolReading) ->
             context.ledger.end_ask(pool.id, ask.user)
 
 
-def _may(action: PoolAction, pool: PoolRecord, reading: PoolReading, ready: Ready) -> bool:
+def _subject(action: PoolAction, pool: PoolRecord, reading: PoolReading) -> str:
+    """The id of the desktop that an action is about; the pool's where there is none yet."""
     row = next((each for each in reading.rows if each.name == action.desktop), None)
-    return ready(row.id) if row is not None else ready(pool.id)
+    return row.id if row is not None else pool.id
 
 
 def _take(

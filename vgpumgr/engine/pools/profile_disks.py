@@ -33,6 +33,8 @@ from vgpumgr.model.vm import VmRecord
 
 CHECK_S = 60.0
 """A disk that is where it belongs is looked at so often."""
+LET_GO_S = 120.0
+"""A guest that has not let go of a disk for so long holds no desktop up."""
 _FLUSH = GuestCommand(run=("sync",), timeout_s=10.0)
 Key = tuple[str, str, str]
 
@@ -51,10 +53,27 @@ class ProfileDiskNotice:
 
 @dataclass(slots=True)
 class ProfileDisks:
-    """One turn after the other; ``checked`` remembers which VM each disk was seen at, and when."""
+    """One turn after the other; ``checked`` remembers which VM each disk was seen at, and when,
+    ``left`` since when VMs have had the disk of a user who has gone.
+    """
 
     context: EngineContext
     checked: dict[Key, tuple[str, float]] = field(default_factory=dict)
+    left: dict[str, float] = field(default_factory=dict)
+
+    def held_desktops(self) -> frozenset[str]:
+        """The ids of desktops that have the disk of a user who has gone: what the guest has not
+        written yet would be lost with them.
+        """
+        ledger, now = self.context.ledger, self.context.clock.monotonic()
+        at = {each.vm_id for each in ledger.profile_disks()} - {""}
+        rows = [
+            row
+            for row in (ledger.desktops() if at else ())
+            if row.vm_id in at and row.desktop.session is None
+        ]
+        self.left = {row.vm_id: self.left.get(row.vm_id, now) for row in rows}
+        return frozenset(row.id for row in rows if now - self.left[row.vm_id] < LET_GO_S)
 
     def step(self) -> Iterator[ProfileDiskNotice]:
         """Every disk is brought to where its user is, as far as that can be done now."""

@@ -48,6 +48,8 @@ def backup(id_: str, **fields: object) -> VmBackup:
 
 
 def begin(ledger: SqlLedger, id_: str, *backups: VmBackup, verb: str = BACK_UP) -> None:
+    if not ledger.backup_targets():
+        ledger.set_backup_target(VAULT)
     operation = OperationRecord(
         id=id_, kind="backup create", state=OperationState.RUNNING, epoch=1, started_at=20.0
     )
@@ -80,10 +82,21 @@ def test_a_backup_is_there_when_its_task_is_done(url: str) -> None:
     end(ledger, "o-1-b-1", BackupState.THERE)
     end(ledger, "o-1-b-2", BackupState.GONE, undone=True)
     assert states(ledger) == [("b-1", BackupState.THERE)]
-    events = [each.event for each in reversed(ledger.audit(event="backup"))]
+    set_, *events = [each.event for each in reversed(ledger.audit(event="backup"))]
+    assert set_ == "backup.target-set"
     assert events == ["backup.making", "backup.making", "backup.there", "backup.gone"]
     found = ledger.audit(event="backup.there")[0]
     assert (found.vm, found.host, found.detail) == ("desk", "h1", "b-1 on target vault")
+
+
+def test_none_is_begun_on_a_target_that_was_deleted_or_lies_elsewhere_now(url: str) -> None:
+    ledger = fleet(url)
+    ledger.set_backup_target(BackupTarget(name="vault", pool="elsewhere"))
+    with pytest.raises(StaleGeneration, match="vault is not what it was"):
+        begin(ledger, "o-1", backup("b-1"))
+    with pytest.raises(StaleGeneration):
+        begin(ledger, "o-2", backup("b-2", target="gone"))
+    assert states(ledger) == []
 
 
 def test_a_backup_leaves_once_and_stays_where_that_is_undone(url: str) -> None:

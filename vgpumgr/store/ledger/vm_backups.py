@@ -131,6 +131,7 @@ def begin_backups(connection: Connection, stamp: Stamp, start: Reservation) -> N
     """
     for each in start.backups:
         if each.state is BackupState.MAKING:
+            _require_target(connection, each)
             _hold_below(connection, each)
             connection.execute(insert(vm_backup), _row(each))
             continue
@@ -152,6 +153,17 @@ def begin_backups(connection: Connection, stamp: Stamp, start: Reservation) -> N
             )
     operation = start.operation.id
     write(connection, stamp, [{**each, "operation": operation} for each in _told(start.backups)])
+
+
+def _require_target(connection: Connection, made: VmBackup) -> None:
+    """Its target is there, and is the pool that it was planned for."""
+    pools = {each.name: each.pool for each in list_targets(connection)}
+    if pools.get(made.target) != made.pool:
+        raise StaleGeneration(
+            f"backup target {made.target} is not what it was",
+            why="another process changed or deleted it at this moment",
+            next="vgpumgr backup target list",
+        )
 
 
 def _hold_below(connection: Connection, made: VmBackup) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import ClassVar
 
 from vgpumgr import domainxml
@@ -83,7 +84,7 @@ class ImportImage(Step):
 
     def undo(self, host: Host) -> None:
         """Delete the copy, unless it is in use."""
-        delete_unused(host, self.pool, self.volume)
+        delete_unused(host, self.pool, self.volume, made_now=True)
 
     def _checked(
         self, file: ImageFile, host: Host, around: StepSurroundings
@@ -139,12 +140,17 @@ def _unheard(_: str) -> None:
     """A progress report that is dropped."""
 
 
-def delete_unused(host: Host, pool: str, volume: str) -> None:
-    """Delete a volume that is no other volume's base; InUse names the volumes that lie over it."""
+def delete_unused(host: Host, pool: str, volume: str, *, made_now: bool = False) -> None:
+    """Delete a volume that is no other volume's base. InUse names the volumes that lie over it;
+    Conflict where a storage pool is not active, in which such ones may be. Of a copy that was
+    ``made_now`` there are none.
+    """
     found = host.storage.look(pool, volume)
     if found is None:
         return
-    over = sorted(f"{each.pool}/{each.name}" for each in _volumes(host) if _over(each, found))
+    pools = host.storage.pools()
+    every = [each for own in pools if own.active for each in host.storage.volumes(own.name)]
+    over = sorted(f"{each.pool}/{each.name}" for each in _lying_over(found, every))
     if over:
         rest = f" and {len(over) - 3} more" if len(over) > 3 else ""
         raise InUse(
@@ -152,14 +158,23 @@ def delete_unused(host: Host, pool: str, volume: str) -> None:
             why=f"{', '.join(over[:3])}{rest} lie over it",
             next="delete these VMs, or the disks that were kept of them",
         )
+    unseen = [each.name for each in pools if not each.active]
+    if unseen and not made_now:
+        raise Conflict(
+            f"volume {pool}/{volume} on {host.name} may be in use",
+            why=f"storage pool {unseen[0]} is not active: its disks may lie over it",
+            next=f"virsh pool-start {unseen[0]}   on {host.name}, or pool-undefine if it is empty",
+        )
     host.storage.delete(pool, volume)
 
 
-def _over(each: VolumeFacts, base: VolumeFacts) -> bool:
-    return each.backing_path == base.path
-
-
-def _volumes(host: Host) -> Iterator[VolumeFacts]:
-    for pool in host.storage.pools():
-        if pool.active:
-            yield from host.storage.volumes(pool.name)
+def _lying_over(base: VolumeFacts, every: Collection[VolumeFacts]) -> Iterator[VolumeFacts]:
+    """Volumes that name the base as what is below them: by its path, or by another path that ends
+    in its name (a link, another mount) where no volume that is known has that path.
+    """
+    paths, name = {each.path for each in every}, PurePath(base.path).name
+    for each in every:
+        below = each.backing_path or ""
+        elsewhere = below not in paths and PurePath(below).name == name
+        if below and (below == base.path or elsewhere):
+            yield each

@@ -15,6 +15,7 @@ from vgpumgr.catalog.boards import (
     board_watts,
     boards,
     contradiction,
+    screen_limits,
 )
 from vgpumgr.catalog.gpu_partitioning import (
     CiProfile,
@@ -42,7 +43,6 @@ from vgpumgr.catalog.nvswitch import (
     fabric_boards,
     fits_fabric,
 )
-from vgpumgr.catalog.screen_limits import screen_limits
 from vgpumgr.catalog.shipped_tables import Limits, limits
 from vgpumgr.catalog.sriov_gpus import (
     SriovBoard,

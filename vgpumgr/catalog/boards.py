@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, final
 
 from vgpumgr.catalog.shipped_tables import sources, table
+from vgpumgr.model.domain import Screen
 from vgpumgr.model.gpu import GpuFacts, profile_name
 
 
@@ -137,6 +138,18 @@ def board_by_pci(vendor_device: str, subsystem: str | None = None) -> Board | No
         return found[0]
     listed = [each for each in found if subsystem and subsystem.lower() in each.subsystems]
     return listed[0] if len(listed) == 1 else None
+
+
+@cache
+def screen_limits(profile: str) -> tuple[Screen, ...]:
+    """One for each board with a type of that name of which heads and resolution are known."""
+    return tuple(
+        Screen(heads=each.heads, width=int(width), height=int(height))
+        for board in boards()
+        for each in board.types
+        if each.profile == profile and each.heads and each.resolution
+        for width, _, height in [each.resolution.partition("x")]
+    )
 
 
 @cache

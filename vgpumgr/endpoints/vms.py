@@ -1,4 +1,4 @@
-"""The endpoints of VMs: list, show, XML, start, stop, reboot, delete."""
+"""The endpoints of VMs: list, show, XML, file, start, stop, reboot, delete."""
 
 from __future__ import annotations
 
@@ -338,7 +338,39 @@ PREVIEW_DELETE = Endpoint(
     scoped=True,
 )
 
+
+class VmFile(TypedDict):
+    """A VM as a document, in YAML: to be changed, and applied."""
+
+    name: str
+    text: str
+
+
+def show_file(context: CallContext, asked: OneVm) -> Result[VmFile]:
+    """The document of a VM, by the ledger; NotFound suggests near names."""
+    import yaml
+
+    from vgpumgr.spec.dump import vm_document
+
+    spec = context.reads.vm(asked.name).spec
+    text = yaml.safe_dump(vm_document(spec), sort_keys=False, allow_unicode=True)
+    return Result(answer={"name": spec.name, "text": text})
+
+
+SHOW_FILE = Endpoint(
+    name="vm.file",
+    method=HttpMethod.GET,
+    path="/vms/{name}/file",
+    permission=Permission.VM_CREATE,
+    summary="The document of a VM, to be changed and applied.",
+    asks=OneVm,
+    answers=VmFile,
+    kind="VMFile",
+    work=show_file,
+    scoped=True,
+)
+
 ENDPOINTS = (
     LIST_VMS, LIST_USERS, SHOW_VM, SHOW_XML, START_VMS, STOP_VMS, REBOOT_VMS,
-    PREVIEW_DELETE, DELETE_VMS,
+    PREVIEW_DELETE, DELETE_VMS, SHOW_FILE,
 )  # fmt: skip

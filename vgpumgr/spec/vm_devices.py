@@ -1,8 +1,9 @@
-"""``disks:`` and ``networks:`` of a VM or a pool."""
+"""``disks:``, ``networks:`` and ``screen:`` of a VM or a pool."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -16,13 +17,16 @@ from pydantic import (
     model_validator,
 )
 
-from vgpumgr.model.domain import DiskTuning, NicTuning
+from vgpumgr import catalog
+from vgpumgr.model.domain import DiskTuning, NicTuning, Screen
 from vgpumgr.model.formats import parse_bytes
 from vgpumgr.model.nic import SriovNic
 from vgpumgr.model.port_rules import MOST_RULES, PortFilter, PortRule
 from vgpumgr.model.vm_devices import CdSpec, DiskMode, DiskSpec, NicSpec
 from vgpumgr.spec.fields import Bridge, DiskSize, Line, Name, ObjectName, Rate, Strict, refuse
 
+MOST_HEADS = 16
+_LEAST_PX, _MOST_PX = 320, 16_384
 _SERIAL = r"^[A-Za-z0-9_.+-]{1,20}$"
 _MOST_IOPS = 10**9
 _MAC = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
@@ -246,3 +250,43 @@ class OwnNicModel(NicModel):
 
 def _kib(text: str | None) -> int | None:
     return parse_bytes(text) // 1024 if text else None
+
+
+def _resolution(text: str) -> str:
+    width, _, height = text.partition("x")
+    sizes = [int(each) for each in (width, height) if each.isascii() and each.isdecimal()]
+    if len(sizes) != 2 or not all(_LEAST_PX <= each <= _MOST_PX for each in sizes):
+        refuse(f"is not a width and a height of {_LEAST_PX} to {_MOST_PX} pixels: like 1920x1080")
+    return text
+
+
+Resolution = Annotated[
+    str,
+    AfterValidator(_resolution),
+    Field(json_schema_extra={"pattern": "^[0-9]{3,5}x[0-9]{3,5}$"}),
+]
+
+
+class ScreenModel(Strict):
+    """Heads and resolution of the screen."""
+
+    heads: int = Field(default=1, ge=1, le=MOST_HEADS)
+    resolution: Resolution | None = None
+
+    def value(self) -> Screen:
+        """The screen in the model's words."""
+        width, height = map(int, self.resolution.split("x")) if self.resolution else (0, 0)
+        return Screen(heads=self.heads, width=width, height=height)
+
+    def check(self, profiles: Sequence[str]) -> None:
+        """Refuse what none of the named vGPU types can show; of an unknown one nothing is said."""
+        wanted = self.value()
+        for profile in profiles[:1]:  # the first vGPU shows it
+            limits = catalog.screen_limits(profile)
+            most = max((each.heads for each in limits), default=wanted.heads)
+            if wanted.heads > most:
+                refuse(f"{profile} has {most} at most", "screen", "heads")
+            wide = max((each.width for each in limits), default=wanted.width)
+            high = max((each.height for each in limits), default=wanted.height)
+            if wanted.width > wide or wanted.height > high:
+                refuse(f"{profile} shows {wide}x{high} at most", "screen", "resolution")

@@ -50,8 +50,7 @@ from vgpumgr.spec.fields import (
 )
 from vgpumgr.spec.guest_keys import GuestModel, System, check_system, implied_switches
 from vgpumgr.spec.scale_keys import GroupScaleModel
-from vgpumgr.spec.screen_keys import ScreenModel
-from vgpumgr.spec.vm_devices import CdModel, DiskModel, NicModel, OwnNicModel
+from vgpumgr.spec.vm_devices import CdModel, DiskModel, NicModel, OwnNicModel, ScreenModel
 
 MAX_GPUS = 16
 CPU_MODEL = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"

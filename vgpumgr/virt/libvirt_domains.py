@@ -15,6 +15,7 @@ import libvirt
 from lxml import etree
 
 from vgpumgr.domainxml.ownership import NAMESPACE, PREFIX, bare_mark
+from vgpumgr.domainxml.plugged_disk_xml import disk_of, disk_text
 from vgpumgr.domainxml.xml_tree import untrusted
 from vgpumgr.model.domain import (
     DomainFacts,
@@ -32,7 +33,6 @@ from vgpumgr.virt import (
     disk_switch,
     guest_programs,
     live_migration,
-    plugged_disk,
 )
 from vgpumgr.virt.domain_lookup import facts, find, require, state, undefine
 from vgpumgr.virt.libvirt_errors import broken, calling, is_absent, is_unsupported
@@ -333,14 +333,14 @@ class LibvirtDomains:
                 found.undefine()
 
     def attach_disk(self, name: str, xml: str) -> None:
-        """Have a running domain see one disk more: see ``plugged_disk``."""
+        """Have a running domain see one disk more, which its definition does not name."""
         with self._acting("attach a disk to", name) as domain:
-            plugged_disk.attach(domain, xml)
+            _attach_disk(domain, xml)
 
     def detach_disk(self, name: str, disk: str) -> None:
         """Have a running domain let go of a disk."""
         with self._acting("detach a disk from", name) as domain:
-            plugged_disk.detach(domain, disk)
+            _detach_disk(domain, disk)
 
     def grow_disk(self, name: str, disk: str, capacity_bytes: int) -> None:
         """Make a running domain's disk larger: see ``disk_growth``."""
@@ -401,3 +401,25 @@ class LibvirtDomains:
             if not is_unsupported(error):
                 raise
             return self._connection.defineXML(xml)
+
+
+def _attach_disk(domain: Any, xml: str) -> None:
+    """Attach it; one that is there already is no error."""
+    live, (target, path) = _live_xml(domain, "attach a disk to"), disk_of(xml)
+    found = disk_text(live, target)
+    if found and disk_of(found) == (target, path):
+        return
+    domain.attachDeviceFlags(xml, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+
+
+def _detach_disk(domain: Any, disk: str) -> None:
+    """Ask the guest to let go of it. What libvirt has seen of it so far the live XML shows."""
+    found = disk_text(_live_xml(domain, "detach a disk from"), disk)
+    if found:
+        domain.detachDeviceFlags(found, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+
+
+def _live_xml(domain: Any, doing: str) -> str:
+    if not domain.isActive():
+        raise HostRefused(f"cannot {doing} domain {domain.name()}", why="it is off")
+    return str(domain.XMLDesc(0))

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tests.contract import backup_cases, disk_cases
+from tests.contract import backup_cases, disk_cases, plugged_disk_cases
 from tests.contract.bench import Cases
 from tests.contract.simulated.moves import PAIRS
 from tests.contract.simulated.runs import RUNS
@@ -84,6 +84,7 @@ def test_paragraphs_are_numbered_one_by_one() -> None:
 def test_every_list_runs_on_a_simulated_host() -> None:
     running = {id(cases) for run in RUNS for cases in (*run.lists, *run.boots)}
     running |= {id(cases) for cases in (*disk_cases.LISTS, *backup_cases.LISTS)}
+    running.add(id(plugged_disk_cases.CASES))
     running |= {id(cases) for pair in PAIRS for cases in pair.lists}
     idle = [kind for kind, found in lists().items() for cases in found if id(cases) not in running]
     assert idle == []

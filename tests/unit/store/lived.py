@@ -23,6 +23,7 @@ from vgpumgr.model.licence import Edition, Licence
 from vgpumgr.model.notification import NotificationRule
 from vgpumgr.model.operation import PlaceRefused
 from vgpumgr.model.power import PowerBudget, PowerCap
+from vgpumgr.model.profile_disk import ProfileDisk
 from vgpumgr.model.quota import Quota
 from vgpumgr.model.refusal import Refusal
 from vgpumgr.model.showback import PriceBook
@@ -94,6 +95,18 @@ def every_table(path: Path) -> None:
         ledger.set_quota(Quota(tenant="paint", vms=1))
     ledger.end_request(key, {"answer": {"tenant": "paint"}})
     ledger.set_price_book(PriceBook(begins_at=1.0, currency="EUR", gpu_hour={"A40": "2.40"}))
+    ledger.put_profile_disk(
+        ProfileDisk(
+            tenant="default",
+            pool="cad",
+            user="ada",
+            storage_pool="nas",
+            volume="profile-ada",
+            size_bytes=1 << 33,
+            keep=True,
+            vm_id="vm-desk",
+        )
+    )
     ledger.set_power_budgets([PowerBudget(name="rack", watts=9000, hosts=("h1",))])
     ledger.set_power_cap(PowerCap(gpu="g-1", host="h1", limit_w=200, why="rack", since=1.0))
     ledger.set_calendar(HolidayCalendar(name="at", days={"2026-12-25": "Christmas"}))

@@ -46,6 +46,7 @@ PLAIN = {
     "power_budget": "name",
     "power_cap": "gpu host",
     "price_book": "",
+    "profile_disk": "tenant pool user_name storage_pool volume vm_id",
     "queue": "id name vm_id why tenant",
     "quota": "tenant",
     "refusal": "host gpu vm operation task what why",

@@ -72,7 +72,7 @@ def test_an_older_schema_is_refused_and_migrated_in_one_transaction(
         "logoff_move, ticket, image_copy, image, pool_session, pool_ask, desktop, pool, booking, "
         "refusal, seal, checkpoint, webhook, flavour, secret, role_binding, api_token, "
         "login_session, price_book, licence, api_request, backup_target, vm_backup, "
-        "power_budget, power_cap, notification, calendar"
+        "power_budget, power_cap, notification, calendar, profile_disk"
     )
     pg.sql(f"DROP TABLE audit, queue, quota, {later}", name)
     for table, column in (

@@ -109,6 +109,7 @@ def old(tmp_path: Path) -> Iterator[Path]:
                 "power_cap",
                 "notification",
                 "calendar",
+                "profile_disk",
             ),
         ):
             raw.execute(f"DROP TABLE {later}")

@@ -100,10 +100,12 @@ def step(context: EngineContext, ready: Ready) -> BackupCycleReport:
 
 
 def works(context: EngineContext) -> bool:
-    """Is there a schedule, or a rule by which backups are let go?"""
+    """Is there a schedule, or a rule by which backups are let go? Without a target there is none:
+    then no VM's file is read.
+    """
     targets = context.ledger.backup_targets()
     of_targets = any(each.every_s is not None or not each.keep.keeps_all for each in targets)
-    return of_targets or any(vm.spec.backup for vm in context.ledger.vms())
+    return of_targets or (bool(targets) and any(vm.spec.backup for vm in context.ledger.vms()))
 
 
 def _unknown(

@@ -32,6 +32,7 @@ from vgpumgr.store.ledger.operations import operation_of, step_of, task_of
 from vgpumgr.store.ledger.pools import ask_of, booking_of, desktop_of, pool_of, session_of
 from vgpumgr.store.ledger.power import budget_of, cap_of
 from vgpumgr.store.ledger.price_books import book_of
+from vgpumgr.store.ledger.profile_disks import profile_disk_of
 from vgpumgr.store.ledger.queue import entry_of
 from vgpumgr.store.ledger.quotas import quota_of
 from vgpumgr.store.ledger.refusals import refusal_of
@@ -70,6 +71,7 @@ from vgpumgr.store.schema import (
     power_budget,
     power_cap,
     price_book,
+    profile_disk,
     queue,
     quota,
     refusal,
@@ -122,6 +124,7 @@ DECODERS: Mapping[Table, Callable[[Any], Any] | None] = {
     power_budget: budget_of,
     power_cap: cap_of,
     price_book: book_of,
+    profile_disk: profile_disk_of,
     queue: entry_of,
     quota: quota_of,
     notification: notification_of,

@@ -23,7 +23,7 @@ from vgpumgr.engine.workers.thread_workers import SystemClock
 from vgpumgr.model.errors import Conflict, HostRefused, NotFound
 from vgpumgr.model.host import HostRecord
 from vgpumgr.model.vm import VmSpec
-from vgpumgr.model.vm_backup import BackupTarget, RetentionRules, VmBackup
+from vgpumgr.model.vm_backup import BackupTarget, OwnBackups, RetentionRules, VmBackup
 from vgpumgr.model.vm_devices import DiskSpec, NicSpec
 from vgpumgr.spec import load
 
@@ -226,3 +226,13 @@ def test_what_its_tpm_held_comes_back_with_a_vm(world: SimWorld, name: str, off:
         world.ledger.vm("d")
     world.engine.delete_backup(made).raise_for_failure()
     assert storage.volumes("backups") == ()
+
+
+def test_a_plan_names_a_target_that_is_not_there(world: SimWorld) -> None:
+    def notes(target: str) -> tuple[str, ...]:
+        own = OwnBackups(target=target, every_s=3600.0)
+        return world.engine.plan([vm("a", disks=DISKS, backup=own)]).notes
+
+    assert notes("vault") == ()
+    [told] = notes("cellar")
+    assert "vgpumgr backup target create cellar --pool POOL" in told

@@ -144,12 +144,28 @@ def plan(
         raise Interrupted("interrupted", why="nothing was changed yet")
     if said := _lacking(context, planned):
         planned = replace(planned, notes=(*planned.notes, said))
+    if absent := _absent_targets(context, desired):
+        planned = replace(planned, notes=(*planned.notes, *absent))
     if booked:
         placed = [action.placed for action in planned.actions if action.placed]
         bookings = OpenBookings(ledger, context.clock.now())
         outdone = bookings.outdone_by(with_layouts_of(view, placed), placed)
         planned = replace(planned, notes=(*planned.notes, *(each.words for each in outdone)))
     return planned, view
+
+
+def _absent_targets(context: EngineContext, desired: Sequence[VmSpec]) -> list[str]:
+    """Which backup targets are named and not there, and how to make them."""
+    named = {spec.backup.target: spec.name for spec in desired if spec.backup is not None}
+    if not named:
+        return []
+    there = {each.name for each in context.ledger.backup_targets()}
+    return [
+        f"{vm} is not backed up: there is no backup target {target}: "
+        f"vgpumgr backup target create {target} --pool POOL"
+        for target, vm in sorted(named.items())
+        if target not in there
+    ]
 
 
 def _with_looks(context: EngineContext, asked: _PlanRequest) -> tuple[Plan, LedgerView]:

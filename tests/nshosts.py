@@ -128,9 +128,14 @@ class NamespaceHost:
         """Send a signal to its libvirtd."""
         self.run("sh", "-c", f'kill -{int(number)} "$(cat /run/libvirtd.pid)"')
 
+    @property
+    def libvirtd_pid(self) -> str:
+        """The process of its libvirtd; another one after a crash."""
+        return self.path("/run/libvirtd.pid").read_text().strip()
+
     def stop_libvirtd(self) -> None:
         """End libvirtd and wait until it is gone; its socket stays behind, or not."""
-        pid = self.path("/run/libvirtd.pid").read_text().strip()
+        pid = self.libvirtd_pid
         self.signal_libvirtd(signal.SIGTERM)
         poll(lambda: not self.path(f"/proc/{pid}/cmdline").is_file(), "libvirtd to end")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,9 @@ remember_owner = 0
 migrate_tls_x509_cert_dir = "{pki}"
 migrate_tls_x509_verify = 1
 """
+
+LIBVIRTD_PID = "/run/libvirtd.pid"
+CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS}
 
 POOL = """\
 <pool type='dir'><name>default</name><target><path>/var/lib/libvirt/images</path></target></pool>
@@ -158,9 +162,26 @@ def configure(order: dict[str, Any]) -> None:
     )
 
 
-def start(*argv: str) -> None:
+def start(*argv: str) -> int:
     with open(f"/run/{Path(argv[0]).name}.log", "ab") as log:
-        subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log).pid
+
+
+def start_libvirtd() -> int:
+    return start("/usr/sbin/libvirtd", "-p", LIBVIRTD_PID)
+
+
+def reap(libvirtd: int | None) -> None:
+    """Until there is no process more. libvirtd is started again when it crashed, as by systemd
+    (``Restart=on-failure``): that of Debian 12 does at times, where it reads a pool of Ceph.
+    """
+    while True:
+        try:
+            pid, status = os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+        if pid == libvirtd and os.WIFSIGNALED(status) and os.WTERMSIG(status) in CRASHES:
+            libvirtd = start_libvirtd()
 
 
 def main() -> None:
@@ -175,14 +196,9 @@ def main() -> None:
     run("ip", "address", "add", f"{order['address']}/24", "dev", "eth0")
     run("ip", "link", "set", "eth0", "up")
     start("/usr/sbin/sshd", "-D", "-e")
-    if order["libvirtd"]:
-        start("/usr/sbin/libvirtd", "-p", "/run/libvirtd.pid")
+    libvirtd = start_libvirtd() if order["libvirtd"] else None
     print("ready", flush=True)
-    while True:
-        try:
-            os.waitpid(-1, 0)
-        except ChildProcessError:
-            return
+    reap(libvirtd)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vgpumgr.model.formats import spoken
-from vgpumgr.model.guest import GuestAnswer, GuestCheck
+from vgpumgr.model.guest import SETTLE_S, GuestAnswer, GuestCheck
 
 _LONGEST = 200
 
@@ -16,13 +16,15 @@ _LONGEST = 200
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckVerdict:
     """``well``: the check was passed. Otherwise ``why``; ``final``: waiting will not mend it.
-    ``booting``: the first boot is not over, which says nothing of the rest.
+    ``booting``: the first boot is not over, which says nothing of the rest. ``settle_s``:
+    the seconds after it in which the check may yet be passed.
     """
 
     well: bool = False
     booting: bool = False
     final: bool = False
     why: str = ""
+    settle_s: float = SETTLE_S
 
 
 PASSED = CheckVerdict(well=True)
@@ -33,11 +35,12 @@ def verdict(check: GuestCheck, answer: GuestAnswer) -> CheckVerdict:
     if check.reads:
         return _REPORTS[check.reads](check, answer)
     if answer.status is None:
-        return CheckVerdict(why=f"{check.says}: it gave no answer within {check.timeout_s:g} s")
+        late = f"{check.says}: it gave no answer within {check.timeout_s:g} s"
+        return CheckVerdict(why=late, settle_s=check.settle_s)
     said = re.search(check.expect, answer.output, re.MULTILINE) is not None
     if answer.status == 0 and said:
         return PASSED
-    return CheckVerdict(why=_cause(check, answer))
+    return CheckVerdict(why=_cause(check, answer), settle_s=check.settle_s)
 
 
 def _cause(check: GuestCheck, answer: GuestAnswer) -> str:

@@ -64,6 +64,10 @@ class CheckCause:
     says: str
 
 
+SETTLE_S = 45.0
+"""So long a check may fail after the first boot where its profile says nothing else."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestCheck:
     """A program that the guest's agent runs. It must end with 0, and its output match ``expect``
@@ -76,6 +80,9 @@ class GuestCheck:
     itself whether the first boot is over and what failed of it; ``quick`` prints the files that
     ``run`` would have read, in a moment also where ``run`` takes minutes. ``when`` is a parameter
     without which there is no such check; ``systems`` are the only ones that have it (empty: all).
+
+    ``settle_s``: the seconds after the first boot in which it may fail (a service is starting)
+    before the guest has failed.
     """
 
     name: str
@@ -89,6 +96,7 @@ class GuestCheck:
     when: str = ""
     systems: tuple[str, ...] = ()
     timeout_s: float = 10.0
+    settle_s: float = SETTLE_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from vgpumgr.engine.vms.guest_readiness import SETTLE_S, GuestLook, after, pause_s
+from vgpumgr.engine.vms.guest_readiness import GuestLook, after, pause_s
 from vgpumgr.guests.check_verdict import CheckVerdict
-from vgpumgr.model.guest import GuestPhase, GuestRecord
+from vgpumgr.model.guest import SETTLE_S, GuestPhase, GuestRecord
 
 NEW = GuestRecord(vm_id="a")
 BOOTING = GuestLook(failed=CheckVerdict(booting=True, why="cloud-init is at work"))
 BROKEN = GuestLook(failed=CheckVerdict(why="Docker does not answer"))
+SLOW = GuestLook(failed=CheckVerdict(why="it has not joined", settle_s=90.0))
 FINAL = GuestLook(failed=CheckVerdict(final=True, why="cloud-init failed: x"))
 WELL, OFF, MUTE = GuestLook(), GuestLook(runs=False), GuestLook(mute=True)
 WITHIN_S = 600.0
@@ -41,6 +42,8 @@ def seen(*looks: tuple[float, GuestLook], before: GuestRecord = NEW) -> tuple[st
         ([(0, BOOTING), (300, BROKEN)], "starting", "Docker does not answer"),
         ([(0, BOOTING), (300, BROKEN), (300 + SETTLE_S, BROKEN)], "failed", "Docker does not"),
         ([(0, BOOTING), (300, BROKEN), (310, WELL)], "ready", ""),
+        ([(0, BOOTING), (300, SLOW), (389, SLOW)], "starting", "it has not joined"),
+        ([(0, BOOTING), (300, SLOW), (390, SLOW)], "failed", "it has not joined"),
         ([(0, FINAL)], "failed", "cloud-init failed: x"),
         ([(0, FINAL), (900, WELL)], "ready", ""),
         ([(0, WELL), (300, BROKEN)], "starting", "Docker does not answer"),

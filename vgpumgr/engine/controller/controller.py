@@ -11,6 +11,7 @@ from functools import partial
 from vgpumgr.engine.controller import (
     automatic_defrag,
     backup_task,
+    desktop_task,
     group_task,
     guest_task,
     host_cycle,
@@ -101,6 +102,7 @@ class Controller:
                 context, lane, self._shared, emit
             ),
             pool_task.POOL_THREAD: pool_task.PoolTask(context, patience, emit).take,
+            desktop_task.DESKTOP_THREAD: desktop_task.DesktopTask(context, patience, emit).take,
             group_task.GROUP_THREAD: group_task.GroupTask(context, patience, emit).take,
             automatic_defrag.MOVE_THREAD: moves.take,
             power_task.POWER_THREAD: power_task.PowerTask(

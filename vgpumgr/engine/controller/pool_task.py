@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from vgpumgr.engine.controller.controller_events import ControllerEvent, Emit, EventKind, task_event
 from vgpumgr.engine.controller.cycle_threads import CycleThread
+from vgpumgr.engine.controller.desktop_task import desktop_event
 from vgpumgr.engine.controller.retry_backoff import RetryBackoff
 from vgpumgr.engine.migration.user_messages import TellKey
 from vgpumgr.engine.operations.engine_context import EngineContext
@@ -14,7 +15,6 @@ from vgpumgr.engine.pools import pool_cycle, session_activity, session_warnings
 from vgpumgr.engine.pools.pool_habits import PoolHabits
 from vgpumgr.engine.pools.pool_loads import PoolLoads
 from vgpumgr.engine.pools.profile_disks import ProfileDiskNotice, ProfileDisks
-from vgpumgr.model.desktop import DesktopRecord, DesktopState
 from vgpumgr.model.operation import FINAL_TASKS
 
 # No host is called so.
@@ -88,8 +88,8 @@ class PoolTask:
 
     def _tell(self, worked: pool_cycle.PoolCycleReport) -> None:
         for row in worked.moved:
-            if row.doing is None and row.closed_at is None:
-                self._tell_desktop(row)
+            if event := desktop_event(row):
+                self._emit(event)
         for each in worked.outcomes:
             if each.error is not None or each.state not in FINAL_TASKS:
                 self._emit(task_event(each, ended=each.state in FINAL_TASKS))
@@ -100,19 +100,6 @@ class PoolTask:
                 )
         self._refused = dict(worked.refused)
         self._warn(worked)
-
-    def _tell_desktop(self, row: DesktopRecord) -> None:
-        it = row.desktop
-        if it.state is DesktopState.FAILED:
-            text = f"{it.name} failed: {row.why}"
-            self._emit(
-                ControllerEvent(kind=EventKind.DESKTOP_FAILED, vm=it.name, host=it.host, text=text)
-            )
-        elif it.free:
-            text = f"{it.name} is ready on {it.host}"
-            self._emit(
-                ControllerEvent(kind=EventKind.DESKTOP_READY, vm=it.name, host=it.host, text=text)
-            )
 
     def _warn(self, worked: pool_cycle.PoolCycleReport) -> None:
         """Once, until it is over."""

@@ -71,6 +71,13 @@ def serve_all(sheet: ActionSheet) -> None:
         sheet.unmet += refusal is not None and refusal.code in {"none-ready", "booked"}
 
 
+def assignments(view: PoolView) -> tuple[PoolAction, ...]:
+    """Desktops that users who wait get now, by the order of their requests, and no other action."""
+    sheet = ActionSheet(view)
+    serve_all(sheet)
+    return tuple(each for each in sheet.actions.values() if each.do is DesktopVerb.ASSIGN)
+
+
 def serve(sheet: ActionSheet, ask: DesktopRequest) -> AssignmentRefusal | None:
     """Decide on one user's request; None: the user has got a desktop."""
     pool = sheet.view.pool

@@ -2,7 +2,7 @@
 
 A guest is ready when its first boot is over and every check of its profiles is passed; the end of
 cloud-init alone says nothing. A check that fails after that may be passed a moment later (a service
-that is starting): only after ``SETTLE_S`` has the guest failed.
+that is starting): the guest has failed after the time that the check's profile leaves it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from vgpumgr.guests.check_verdict import CheckVerdict
 from vgpumgr.model.formats import span_words
 from vgpumgr.model.guest import GuestPhase, GuestRecord
 
-SETTLE_S = 90.0
-"""So long a check may fail after the first boot before the guest has failed."""
 _SOONEST_S, _STARTING_S, _READY_S = 5.0, 30.0, 300.0
 _FAILED_S, _LONGEST_S = 60.0, 600.0
 
@@ -49,16 +47,16 @@ def after(before: GuestRecord, look: GuestLook, within_s: float, now: float) -> 
     before = before if before.booted else replace(before, booted=now)
     if failed is None:
         return before.now(GuestPhase.READY, "", now)
-    if failed.final or before.phase is GuestPhase.FAILED or _is_settled(before, now):
+    if failed.final or before.phase is GuestPhase.FAILED or _is_settled(before, failed, now):
         return before.now(GuestPhase.FAILED, failed.why, now)
     return before.now(GuestPhase.STARTING, failed.why, now)
 
 
-def _is_settled(before: GuestRecord, now: float) -> bool:
+def _is_settled(before: GuestRecord, failed: CheckVerdict, now: float) -> bool:
     """Has a starting guest had the time in which a check may fail?"""
     if before.phase is not GuestPhase.STARTING:
         return False
-    return now - max(before.booted, before.since) >= SETTLE_S
+    return now - max(before.booted, before.since) >= failed.settle_s
 
 
 def _not_yet(before: GuestRecord, why: str, within_s: float, now: float) -> GuestRecord:

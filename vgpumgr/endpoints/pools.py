@@ -269,9 +269,10 @@ class Released(TypedDict):
 
 
 def release_desktop(context: CallContext, asked: ReleaseDesktop) -> Result[Released]:
-    """End sessions and waiting."""
+    """End sessions and waiting; a user at work is told in the guest."""
     context.require_pool(asked.name)
-    ended = context.app.engine.release_desktop(asked.name, asked.user, for_good=asked.for_good)
+    engine = context.app.engine
+    ended = engine.release_desktop(asked.name, asked.user, for_good=asked.for_good, tell=True)
     desktops = [each.name for each in ended]
     return Result(answer={"name": asked.name, "user": asked.user, "desktops": desktops})
 

@@ -179,6 +179,12 @@ class Engine(EngineContext):
         again = f"vgpumgr vm {verb} {' '.join(names)} --with-users"
         users_at_work.refuse_users(self, names, next=f"{again}, or wait until they have logged off")
 
+    def _refuse_logged_in(self, name: str, again: str) -> None:
+        """UsersAtWork where the agent of a VM's guest says that users are logged in."""
+        vms = [vm for vm in self.ledger.vms() if vm.name == name]
+        wait = "or wait until they have logged off"
+        users_at_work.refuse_cut_off(self, vms, next=f"{again}, {wait}")
+
     def shelve(self, names: Sequence[str], stop: StopManner) -> Outcome:
         """Stop VMs and give back what they hold; their disks are kept. Conflict for a desktop."""
         protected_desktops.refuse_desktops(self, names)
@@ -199,8 +205,7 @@ class Engine(EngineContext):
         protected_desktops.refuse_names(self, [new_name])
         if stop is not None and not with_users:
             again = f"vgpumgr vm rename {name} {new_name} --restart --with-users"
-            wait = "or wait until they have logged off"
-            users_at_work.refuse_users(self, [name], next=f"{again}, {wait}")
+            self._refuse_logged_in(name, again)
         return vm_rename.rename(self, name, new_name, stop)
 
     def take_snapshot(
@@ -228,8 +233,7 @@ class Engine(EngineContext):
         protected_desktops.refuse_desktops(self, [name])
         if stop is not None and not with_users:
             again = f"vgpumgr vm snapshot revert {name} {snapshot} --restart --with-users"
-            wait = "or wait until they have logged off"
-            users_at_work.refuse_users(self, [name], next=f"{again}, {wait}")
+            self._refuse_logged_in(name, again)
         return vm_snapshots.revert(self, name, snapshot, stop)
 
     def delete_snapshot(self, name: str, snapshot: str) -> Outcome:

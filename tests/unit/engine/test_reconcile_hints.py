@@ -56,3 +56,16 @@ def test_a_hint_is_never_lost() -> None:
     clock.wait(PAUSE_S)
     queue.begin_due()
     assert turns.begun == 4
+
+
+def test_one_task_is_hurried_alone() -> None:
+    clock = FakeClock()
+    turns = Turns(clock)
+    context = SimpleNamespace(clock=clock)
+    jobs = {"guests:": lambda _: False, "desktops:": lambda _: False}
+    queue = FleetTaskRunner(context, turns, jobs, lambda _: None)  # type: ignore[arg-type]
+    queue.begin_due()
+    queue.collect()
+    queue.hurry("desktops:")
+    queue.begin_due()
+    assert [each.host for each in turns._lanes] == ["desktops:"]

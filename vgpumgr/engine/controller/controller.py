@@ -39,7 +39,7 @@ from vgpumgr.engine.controller.cycle_threads import (
     SerialCycleRunner,
     watched,
 )
-from vgpumgr.engine.controller.fleet_task_runner import FleetTaskRunner
+from vgpumgr.engine.controller.fleet_task_runner import FleetTaskRunner, Job
 from vgpumgr.engine.controller.fragmentation_watch import NEVER, GaugeWatch
 from vgpumgr.engine.controller.host_cycle import CycleEnd
 from vgpumgr.engine.controller.operation_recovery import OperationClosing, OrphanedOperations
@@ -97,7 +97,7 @@ class Controller:
         close = OperationClosing(context.ledger, context.clock, patience, emit)
         self._gauge = GaugeWatch(context, most_fragmented, emit)
         moves = MoveTask(context, patience, self._gauge, emit, automatic=defrags)
-        jobs = {
+        jobs: dict[str, Job] = {
             queue_task.QUEUE_THREAD: lambda lane: queue_task.run_queue_cycle(
                 context, lane, self._shared, emit
             ),
@@ -109,7 +109,9 @@ class Controller:
                 context, figures, power or PowerPolicy(), emit
             ).take,
             backup_task.BACKUP_THREAD: backup_task.BackupTask(context, patience, emit).take,
-            guest_task.GUEST_THREAD: guest_task.GuestTask(context, patience, emit).take,
+            guest_task.GUEST_THREAD: partial(
+                self._look_at_guests, guest_task.GuestTask(context, patience, emit)
+            ),
         }
         self._beside = FleetTaskRunner(
             context, beside or SerialCycleRunner(context.clock), jobs, emit
@@ -211,6 +213,13 @@ class Controller:
         self._beside.hurry()
         self._reviewed = float("-inf")
         self._turns.wake()
+
+    def _look_at_guests(self, task: guest_task.GuestTask, lane: CycleThread) -> bool:
+        """In its own thread; desktops whose guests have become ready are handed over then."""
+        changed = task.take(lane)
+        if changed:
+            self._beside.hurry(desktop_task.DESKTOP_THREAD)
+        return changed
 
     def _can_begin(self, host: str) -> bool:
         """Whether a host has no cycle under way, and its last cycle did not fail."""

@@ -47,10 +47,10 @@ class FleetTaskRunner:
         """Is one under way?"""
         return bool(self._turns.busy)
 
-    def hurry(self) -> None:
-        """The next cycles are due at once; may be called by another thread."""
-        for due in self._due.values():
-            due.hurried = True
+    def hurry(self, *names: str) -> None:
+        """The next cycles are due at once: these, or all; may be called by another thread."""
+        for name in names or self._due:
+            self._due[name].hurried = True
 
     def begin_due(self) -> None:
         """Begin the due tasks that are not under way."""

@@ -14,11 +14,14 @@ IMAGE_NOTICE_S = 600.0
 
 
 class EndReason(StrEnum):
-    """Why a session ends: its desktop is taken away, or it is not used, or it is stopped now."""
+    """Why a session ends: its desktop is taken away, or it is not used; or now: its VM is stopped,
+    or the session alone is ended.
+    """
 
     TAKEN = "taken"
     IDLE = "idle"
     NOW = "now"
+    ENDED = "ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

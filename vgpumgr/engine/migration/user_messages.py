@@ -9,8 +9,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from vgpumgr.engine.desktops.session_ends import EndReason, SessionEnd
+from vgpumgr.engine.migration.users_at_work import logged_in
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.model.errors import LedgerError, VgpumgrError
+from vgpumgr.model.formats import counted
 from vgpumgr.model.guest import GuestCommand
 from vgpumgr.model.vm import VmRecord
 
@@ -52,20 +54,43 @@ _TEXTS = {
     EndReason.TAKEN: "This desktop is taken away in {}. Please save your work and log off.",
     EndReason.IDLE: "This session was not used for a while and is disconnected in {}.",
     EndReason.NOW: "This desktop is stopped now, by its operator.",
+    EndReason.ENDED: "This session is ended now, by an operator.",
 }
 
 
-def tell_now(context: EngineContext, names: Collection[str]) -> tuple[ToldUser, ...]:
-    """Tell the users of these desktops that they are stopped at once, as an operator has asked."""
+def tell_now(
+    context: EngineContext, names: Collection[str], reason: EndReason = EndReason.NOW
+) -> tuple[ToldUser, ...]:
+    """Tell the users of VMs of these names that they are cut off at once, as an operator has asked:
+    users with a session on a desktop, and users whom another guest's agent sees logged in.
+    """
+    if not names:
+        return ()
     rows = [row for row in context.ledger.desktops(list(names)) if row.desktop.session is not None]
-    vms = {vm.id: vm for vm in context.ledger.vms()} if rows else {}
+    vms = {vm.id: vm for vm in context.ledger.vms() if vm.name in names}
     now = context.clock.now()
     ends = (
-        SessionEnd(row=row, user=row.desktop.session.user, at=now, left_s=0.0, reason=EndReason.NOW)
+        SessionEnd(row=row, user=row.desktop.session.user, at=now, left_s=0.0, reason=reason)
         for row in rows
         if row.desktop.session is not None
     )
-    return tuple(tell_each(context, ends, vms, set()))
+    others = sorted(vms.keys() - {row.vm_id for row in rows})
+    told = tell_each(context, ends, vms, set())
+    return (*told, *_tell_logged_in(context, [vms[each] for each in others], reason))
+
+
+def _tell_logged_in(
+    context: EngineContext, vms: Collection[VmRecord], reason: EndReason
+) -> Iterator[ToldUser]:
+    """Of VMs that are no desktops, without the users' names: a guest tells how many there are."""
+    users = logged_in(context, [vm for vm in vms if vm.spec.agent])
+    for vm in vms:
+        if vm.name in users and not context.stop.is_set():
+            why = _tell(context, vm, 1, reason)
+            user = counted(users[vm.name], "user")
+            yield ToldUser(
+                desktop=vm.name, user=user, host=vm.host, minutes=1, reason=reason, why=why
+            )
 
 
 def tell_each(

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from vgpumgr.engine.desktops.desktop_state import row_after
 from vgpumgr.engine.desktops.pool_decision import AssignmentRefusal
 from vgpumgr.engine.desktops.pool_decision import assign as decide
+from vgpumgr.engine.desktops.session_ends import EndReason
+from vgpumgr.engine.migration.user_messages import tell_now
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.pools.pool_reading import read
@@ -72,12 +74,17 @@ def _wait(context: EngineContext, name: str, user: str, groups: Collection[str])
 
 
 def release(
-    context: EngineContext, name: str, user: str, *, for_good: bool = False
+    context: EngineContext, name: str, user: str, *, for_good: bool = False, tell: bool = False
 ) -> tuple[DesktopRecord, ...]:
-    """End a user's sessions in a pool, and its waiting; ``for_good``: what it owns, too.
+    """End a user's sessions in a pool, and its waiting; ``for_good``: what it owns, too. ``tell``:
+    the user has not asked for it, and is told in the guest.
 
     NotFound where it has nothing there.
     """
+    if tell:
+        pool_id = context.ledger.pool(name).id
+        rows = [each for each in context.ledger.desktops() if each.pool == pool_id]
+        tell_now(context, [each.name for each in rows if _is_on(each, user)], EndReason.ENDED)
 
     def attempt() -> tuple[DesktopRecord, ...]:
         ledger, pool, now = context.ledger, context.ledger.pool(name), context.clock.now()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from vgpumgr.engine.migration.user_messages import tell_now
 from vgpumgr.engine.migration.users_at_work import refuse_cut_off
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
@@ -207,7 +208,9 @@ def _begun(context: EngineContext, operation_id: str, roll: _Roll) -> tuple[Task
     number, rolled = roll.next[0].step.wave, [each.task for each, _, _ in wanted]
     vms = [vm for _, vm, _ in wanted]
     _require_free(vms)
-    if not roll.next[0].step.with_users:
+    if roll.next[0].step.with_users:
+        tell_now(context, [vm.name for vm in vms])
+    else:
         refuse_cut_off(
             context, vms, next=f"wait until they have logged off, or {AGAIN} --with-users"
         )

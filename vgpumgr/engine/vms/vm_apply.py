@@ -17,6 +17,7 @@ from vgpumgr.engine.inventory.ledger_view import (
     observed_domains,
 )
 from vgpumgr.engine.migration.moves_within_host import state_to_move
+from vgpumgr.engine.migration.user_messages import tell_now
 from vgpumgr.engine.migration.users_at_work import refuse_cut_off
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
@@ -275,21 +276,34 @@ def apply(
 
     if pruning.names:
         planned, _ = allowed(pruning.names)
-        if not with_users:
+        if with_users:
+            tell_now(context, pruning.names)
+        else:
             refuse_users_of(context, pruning)
         pruned = prune(context, pruning)
         before = before.then(pruned)
         if len(pruned.done) < len(pruned.vms) or pruned.interrupted:
             return planned, before
 
+    told: set[str] = set()
+
     def attempt() -> tuple[Plan, Outcome]:
         planned, view = allowed()
         show(planned)
         if not planned.changes:
             return planned, before
+        if with_users:
+            _tell_users(context, planned.first, told)
         return planned, before.then(carry_out(context, planned, view, with_users=with_users))
 
     return until_current(attempt)
+
+
+def _tell_users(context: EngineContext, planned: Plan, told: set[str]) -> None:
+    """Tell the users whom its stops cut off, each once; ``told`` grows."""
+    names = {each.vm.name for each in planned.actions if each.needs_restart and each.record}
+    tell_now(context, names - told)
+    told |= names
 
 
 def _refuse_users(context: EngineContext, planned: Plan) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
+from vgpumgr.engine.migration.user_messages import tell_now
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import (
@@ -50,6 +51,8 @@ def rename(
             raise error
         view = context.view()
         how = stop if _runs(context, view, vm, new_name, may_stop=stop is not None) else None
+        if how is not None:
+            tell_now(context, [name])
         start = rename_reservation(vm, new_name, how, view, context.opening())
         return operation_lifecycle.begin(context, start)
 

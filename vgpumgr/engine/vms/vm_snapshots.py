@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from vgpumgr import domainxml
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
+from vgpumgr.engine.migration.user_messages import tell_now
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import (
@@ -86,6 +87,8 @@ def revert(
         if len(found.volumes) != len(looked.kept.disks):
             raise other_disks(vm, found)
         how = stop if looked.runs else None
+        if how is not None:
+            tell_now(context, [name])
         return revert_reservation(looked.kept, found, how, looked.view, context.opening())
 
     return _run(context, name, lambda vm: vm.snapshots.current == snapshot, start)

@@ -118,7 +118,8 @@ class ChangeRoutes:
             "looks": previews and _is_chosen(question),
             "does": call.may_call(question.endpoint)
             and (ready or not previews)
-            and all(agreed.values()),
+            and all(agreed.values())
+            and not (preview and _is_vain(question, preview)),
             "problem": problem.as_dict() if problem else None,
             "notice": notice,
         }
@@ -189,6 +190,15 @@ def _is_chosen(question: Question) -> bool:
     """Is something of the preview chosen when asked?"""
     known = all_parameters(ENDPOINTS[question.preview]).model_fields if question.preview else ()
     return any(each.name in known for each in question.choices)
+
+
+def _is_vain(question: Question, preview: dict[str, Any]) -> bool:
+    """Would the change be refused, as its preview says, which knows all that is chosen?"""
+    known = all_parameters(ENDPOINTS[question.preview]).model_fields
+    if any(each.name not in known for each in question.choices):
+        return False
+    fails = any(not each.get("holds", True) for each in preview.get("checks", ()))
+    return _refused(preview) or fails or bool(preview.get("unplaced"))
 
 
 async def _preview(name: str, call: PageCall, asked: Asked) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from vgpumgr.model.placement import ReasonGroup, by_board
 from vgpumgr.web import static_files
 from vgpumgr.web.charts import sparkline
 from vgpumgr.web.form_fields import typed_text
+from vgpumgr.web.next_steps import next_steps
 
 CELL, GAP, HEIGHT = 10, 1, 16
 """Width of a slot, the gap between two uses, and the height, in pixels."""
@@ -113,6 +114,7 @@ def environment() -> Environment:
         "lasting": lasting,
         "moment": moment,
         "drawn_width": drawn_width,
+        "steps": next_steps,
         "part": lambda text: quote(str(text), safe=""),
         "reason_lines": reason_lines,
         "slot_paths": slot_paths,

@@ -115,3 +115,27 @@ def test_the_programs_of_a_fence_are_typed_a_line_each(browser: Browser) -> None
     assert (fence.off, fence.status) == (("/bin/pdu", "off", "3"), ("/bin/pdu", "status"))
     assert ">Is it off?<" in browser.get("/hosts/h1", browser.all).text
     assert browser.post("/do/host.set-fence", urlencode(form), browser.blue).status == 403
+
+
+@pytest.mark.parametrize(
+    ("page", "endpoint", "name"),
+    [
+        ("/power", "power.apply", "rack-1"),
+        ("/notifications", "notification.apply", "ops"),
+        ("/calendars", "calendar.apply", "austria"),
+    ],
+)
+def test_documents_are_written_on_their_pages(
+    browser: Browser, page: str, endpoint: str, name: str
+) -> None:
+    listed = browser.get(page, browser.all).text
+    [draft] = hidden(listed, "text")
+    asked = browser.get(f"/ask/{endpoint}?{urlencode({'text': draft})}", browser.all)
+    assert asked.status == 200 and 'type="file"' in asked.text
+    wrong = {"text": draft.replace("name:", "nam:"), "request.key": f"{endpoint}-1"}
+    refused = browser.post(f"/do/{endpoint}", urlencode(wrong), browser.all)
+    assert refused.status == 400 and "nam" in refused.text and 'role="alert"' in refused.text
+    right = {"text": draft, "request.key": f"{endpoint}-2"}
+    assert browser.post(f"/do/{endpoint}", urlencode(right), browser.all).status == 200
+    assert f">{name}<" in browser.get(page, browser.all).text
+    assert browser.post(f"/do/{endpoint}", urlencode(right), browser.blue).status == 403

@@ -20,8 +20,11 @@ from vgpumgr.app.config import Config
 from vgpumgr.endpoints.settings import setting_items
 from vgpumgr.model.errors import UsageError
 from vgpumgr.model.role_binding import EVERY_TENANT, Role
+from vgpumgr.web.change_routes import _is_vain
 from vgpumgr.web.form_fields import MOST_FIELDS, lacks, mark_of, posted_fields, read_fields
+from vgpumgr.web.pages import QUESTIONS
 from vgpumgr.web.questions import Choice
+from vgpumgr.web.rendering import render
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +136,45 @@ def test_settings_are_told_without_a_secret() -> None:
     assert found["lanes"] == {"name": "lanes", "value": "7", "default": False}
     assert found["api_key"] == {"name": "api_key", "value": "", "default": True}
     assert found["auth_oidc_scopes"]["value"] == "openid profile"
+
+
+def test_create_is_not_offered_where_its_preview_was_refused(browser: Browser) -> None:
+    refused = browser.get("/ask/vm.create?name=x&profiles=no-such", browser.all)
+    assert 'role="alert"' in refused.text
+    assert "Show again" in refused.text and ">Create<" not in refused.text
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "preview", "vain"),
+    [
+        ("vm.create", {"unplaced": [], "actions": []}, False),
+        ("vm.create", {"unplaced": [{"vm": "x"}]}, True),
+        ("vm.create", {"refused": {"message": "no"}}, True),
+        ("vm.migrate", {"checks": [{"holds": True}]}, False),
+        ("vm.migrate", {"checks": [{"holds": True}, {"holds": False}]}, True),
+        ("vm.apply", {"unplaced": [{"vm": "x"}]}, False),
+        ("vm.stop", {"refused": {"message": "no"}}, False),
+    ],
+)
+def test_what_would_be_refused_is_not_offered(
+    endpoint: str, preview: dict[str, object], vain: bool
+) -> None:
+    """Nor is it withheld where something is chosen that the preview does not know."""
+    assert _is_vain(QUESTIONS[endpoint], preview) is vain
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_move_that_a_check_keeps_is_not_said_to_go(moves: bool) -> None:
+    checks = [{"name": "cpu", "holds": True, "text": "the same"}]
+    checks += 2 * [{"name": "room", "holds": moves, "text": "no T4"}]
+    preview = {"from": "h1", "to": "h2", "live": True, "runs": True, "checks": checks}
+    told = render("preview/vm.plan-move.html", {"preview": preview})
+    assert ("From h1 to h2, running." in told) is moves
+    assert ("It cannot move from h1 to h2 now: room." in told) is not moves
+
+
+def test_the_way_out_of_a_refusal_is_a_link_where_it_has_a_page(browser: Browser) -> None:
+    said = browser.post("/do/host.enter-maintenance", "name=h1&request.key=m1", browser.all)
+    assert said.status == 502, "it does not answer, and has VMs"
+    assert '<a href="/ask/host.evacuate?name=h1">evacuate h1</a>' in said.text
+    assert "On the command line" not in said.text

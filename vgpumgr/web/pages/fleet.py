@@ -8,7 +8,8 @@ from typing import Any
 import yaml
 
 from vgpumgr.web.charts import area_chart, lasting_bars
-from vgpumgr.web.listing import Column, Listing, RowAction, list_page
+from vgpumgr.web.documents import SOURCE
+from vgpumgr.web.listing import Column, Listing, NewThing, RowAction, list_page
 from vgpumgr.web.page import Page, PageRead, Place, named
 from vgpumgr.web.questions import Choice, Question, at, names_of, one
 
@@ -39,6 +40,14 @@ _LAYOUTS = Listing(
         Column("Declared", "layout", "pairs"),
     )
 )
+_BUDGET = """\
+apiVersion: vgpumgr/v1
+kind: PowerBudget
+name: rack-1
+watts: 12800
+host_labels: {rack: r1}
+host_watts: 600
+"""
 _POWER = Listing(
     (
         Column("Budget", "name"),
@@ -52,7 +61,10 @@ _POWER = Listing(
         Column("GPUs held", "held", "number"),
         Column("Meter", "meter"),
     ),
+    (RowAction("power.remove", "Remove", {"name": "name"}),),
+    (NewThing("power.apply", "Set power budgets", {"text": _BUDGET, "source": SOURCE}),),
     hint="budget, parent",
+    intro="What the hosts of a rack or a room may draw: VMs start as long as it is not planned.",
 )
 _IMAGES = Listing(
     (
@@ -219,6 +231,23 @@ PAGES = (
 )
 
 QUESTIONS = (
+    Question(
+        endpoint="power.apply",
+        text=lambda _: "Set power budgets",
+        button="Set them",
+        back=at("/power"),
+        intro="One of a name that there is becomes as this says. GPUs in use run on; what is "
+        "planned and left is on the next page.",
+        choices=(Choice("text", "Power budgets, as YAML", "area"),),
+    ),
+    Question(
+        endpoint="power.remove",
+        text=one("Remove power budget"),
+        button="Remove",
+        back=at("/power"),
+        ends_something=True,
+        intro="It is refused while other budgets are under it.",
+    ),
     Question(
         endpoint="image.retire",
         text=one("Retire"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vgpumgr.web.documents import SOURCE
 from vgpumgr.web.listing import Column, Listing, NewThing, RowAction, list_page
 from vgpumgr.web.page import PageRead
 from vgpumgr.web.questions import Choice, Question, all_of, at, one
@@ -31,6 +32,21 @@ _WEBHOOKS = Listing(
     intro="Records of the trail are sent to these URLs as they are written, signed.",
 )
 
+_RULE = """\
+apiVersion: vgpumgr/v1
+kind: Notification
+name: ops
+to: [ops@example.com]
+events: [notice., gpu.health, operation.failed]
+severity: warning
+"""
+_CALENDAR = """\
+apiVersion: vgpumgr/v1
+kind: Calendar
+name: austria
+days:
+  - {day: 2026-12-25, name: Christmas Day}
+"""
 _NOTIFICATIONS = Listing(
     (
         Column("Notification", "name"),
@@ -47,14 +63,16 @@ _NOTIFICATIONS = Listing(
         RowAction("notification.resume", "Resume", _NAME, only=("state", ("paused", "failing"))),
         RowAction("notification.remove", "Remove", _NAME),
     ),
+    (NewThing("notification.apply", "Set notifications", {"text": _RULE, "source": SOURCE}),),
     hint="name, address, event",
-    intro="Mail of records that matter, by rules: vgpumgr notification apply -f FILE writes them.",
+    intro="Mail of records that matter, by rules.",
 )
 _CALENDARS = Listing(
     (Column("Calendar", "name"),),
     (RowAction("calendar.remove", "Remove", _NAME),),
+    (NewThing("calendar.apply", "Set calendars", {"text": _CALENDAR, "source": SOURCE}),),
     hint="name",
-    intro="Holidays that pools and notifications go by: vgpumgr calendar apply -f FILE.",
+    intro="Holidays that pools and notifications go by.",
 )
 
 PAGES = (
@@ -84,6 +102,23 @@ QUESTIONS = (
         ),
         reads=_QUOTAS,
         intro="The secret that signs is shown once, on the next page.",
+    ),
+    Question(
+        endpoint="notification.apply",
+        text=lambda _: "Set notifications",
+        button="Set them",
+        back=at("/notifications"),
+        intro="One of a name that there is becomes as this says, and goes on from where it was.",
+        choices=(Choice("text", "Notifications, as YAML", "area"),),
+    ),
+    Question(
+        endpoint="calendar.apply",
+        text=lambda _: "Set calendars",
+        button="Set them",
+        back=at("/calendars"),
+        intro="One of a name that there is becomes as this says: pools and notifications go by "
+        "the new days at once.",
+        choices=(Choice("text", "Calendars, as YAML", "area"),),
     ),
     Question(
         endpoint="notification.test",

@@ -68,7 +68,8 @@ def plan_file(context: CallContext, asked: PlanVms) -> Result[FilePlan]:
         items = [_new_host(context, host) for host in fresh]
         later = list(_later(documents))
         return Result(answer=_whole(plan_item(Plan()), items, later))
-    context.app.require_hosts()
+    if documents.vms or documents.layouts or documents.pools:
+        context.app.require_hosts()
     layouts = _layouts(context, documents)
     item, planned = plan_item(Plan()), Plan()
     if documents.vms:

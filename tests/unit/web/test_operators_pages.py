@@ -132,6 +132,7 @@ def test_documents_are_written_on_their_pages(
     [draft] = hidden(listed, "text")
     asked = browser.get(f"/ask/{endpoint}?{urlencode({'text': draft})}", browser.all)
     assert asked.status == 200 and 'type="file"' in asked.text
+    assert ("rack-1 is new." in asked.text) is (page == "/power")
     wrong = {"text": draft.replace("name:", "nam:"), "request.key": f"{endpoint}-1"}
     refused = browser.post(f"/do/{endpoint}", urlencode(wrong), browser.all)
     assert refused.status == 400 and "nam" in refused.text and 'role="alert"' in refused.text
@@ -139,3 +140,14 @@ def test_documents_are_written_on_their_pages(
     assert browser.post(f"/do/{endpoint}", urlencode(right), browser.all).status == 200
     assert f">{name}<" in browser.get(page, browser.all).text
     assert browser.post(f"/do/{endpoint}", urlencode(right), browser.blue).status == 403
+
+
+def test_what_a_power_budget_would_change_is_shown_before(browser: Browser) -> None:
+    text = "apiVersion: vgpumgr/v1\nkind: PowerBudget\nname: hall\nwatts: {}\n"
+    written = {"text": text.format(4000), "request.key": "hall-1"}
+    assert browser.post("/do/power.apply", urlencode(written), browser.all).status == 200
+    for watts, told in ((4000, "hall stays as it is."), (5000, "watts: 4000 → 5000")):
+        draft = urlencode({"text": text.format(watts)})
+        assert told in browser.get(f"/ask/power.apply?{draft}", browser.all).text
+    broken = browser.get(f"/ask/power.apply?{urlencode({'text': text.format(-1)})}", browser.all)
+    assert 'role="alert"' in broken.text and ">Set them<" not in broken.text

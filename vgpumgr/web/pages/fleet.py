@@ -236,6 +236,7 @@ QUESTIONS = (
         text=lambda _: "Set power budgets",
         button="Set them",
         back=at("/power"),
+        preview="document.plan",
         intro="One of a name that there is becomes as this says. GPUs in use run on; what is "
         "planned and left is on the next page.",
         choices=(Choice("text", "Power budgets, as YAML", "area"),),

@@ -238,6 +238,7 @@ QUESTIONS = (
         text=lambda _: "Set flavours",
         button="Set them",
         back=at("/flavours"),
+        preview="document.plan",
         intro="One of a name that there is becomes as this says; VMs and pools that have it change "
         "when their files are applied again.",
         choices=(Choice("text", "Flavours, as YAML", "area"),),

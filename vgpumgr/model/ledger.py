@@ -217,9 +217,7 @@ class Ledger(
     # Who waits for room, who runs on it, and who has ended. ``reserve`` moves entries, too.
 
     def queue(self, names: Collection[str] = ()) -> tuple[QueueEntry, ...]:
-        """What waits or runs, those first that have waited longest; of ``names`` what is closed,
-        too.
-        """
+        """What waits or runs, what has waited longest first; of ``names`` what is closed, too."""
 
     def enqueue(self, entries: Sequence[QueueEntry]) -> None:
         """Let VMs wait; StaleGeneration, and nothing is written, where one is in the queue."""

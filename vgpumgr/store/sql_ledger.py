@@ -341,9 +341,7 @@ class SqlLedger(LeaseHolder):
 
     @retried
     def reserve(self, reservation: Reservation) -> None:
-        """Write an operation's start, and be its worker: all of it, or StaleGeneration or
-        Conflict and nothing.
-        """
+        """Write an operation's start, and be its worker; StaleGeneration or Conflict: nothing."""
         with self.begun(reservation.operation.id) as connection:
             if current_request() is not None:
                 id_ = reservation.operation.id

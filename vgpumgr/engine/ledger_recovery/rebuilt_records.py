@@ -189,9 +189,7 @@ def _described(
         devices |= _tuned(described, domain.ownership.vm_id, found.vfs)
         devices["uuid"] = domain.ownership.uuid
         devices["cpu_model"] = described.cpu_model or (old.cpu_model if old else PASSED_CPU)
-    screen = described.screen if made else None
-    if screen is None and old is not None and spec.display:
-        screen = old.screen  # a vGPU's is nowhere in its domain
+    screen = (described.screen if made else None) or (old.screen if old and spec.display else None)
     spec = replace(spec, autostart=domain.autostart, console=console, screen=screen, **devices)
     node = described.preferred_node if described.numa_node is None else described.numa_node
     return spec, described.pins, node

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.support import Cli, vm
+from tests.e2e.support import Cli, until, vm
 from tests.web.test_first_day import assert_told
 from tests.web.visitor import Visitor
 from tests.web.walk import Walk
@@ -31,7 +31,10 @@ def test_a_vm_gets_another_name_and_a_clone(walk: Walk, cli: Cli) -> None:
         walk.tick("Stop it if it runs")
         walk.button("Rename")
         walk.sees("done")
-    assert cli.ok("vm", "show", "new-name", "-o", "json").json["power"] == "running"
+    until(
+        lambda: cli.ok("vm", "show", "new-name", "-o", "json").json["power"] == "running",
+        "the look at the host after the operation",
+    )
     with walk.task("clone a VM, which must be off"):
         walk.menu("VMs")
         walk.link("new-name")
@@ -103,9 +106,10 @@ def test_a_flavour_is_set_and_deleted(walk: Walk, cli: Cli) -> None:
         walk.link("Flavours")
         walk.button("Set flavours")
         walk.type("Flavours, as YAML", FLAVOUR.replace("vcpus", "vcpu"))
-        walk.button("Set them")
+        walk.button("Show what would happen")
         walk.sees("the text:4")
         walk.type("Flavours, as YAML", FLAVOUR)
+        walk.button("Show what would happen")
         walk.button("Set them")
         walk.sees("done")
     with walk.task("delete a flavour"):

@@ -132,6 +132,7 @@ class LoginRoutes:
         if principal is None:
             return PolledLogin(done=False, interval_s=device.interval_s)
         self.logins.end(asked.login)
+        self.service.limits.login_succeeded(address)
         return self._begun(principal, address, device.interval_s)
 
     def with_password(self, asked: PasswordLogin, request: Request) -> PolledLogin:
@@ -190,10 +191,12 @@ def directory_principal(service: Service, user: str, password: str, address: str
     service.limits.count_login(address)
     service.limits.count_password(user)
     try:
-        return directory.log_in(user, password)
+        principal = directory.log_in(user, password)
     except LoginRefused as error:
         service.refused(Actor(user="", address=address), error)
         raise
+    service.limits.login_succeeded(address, user)
+    return principal
 
 
 def add_login_routes(api: FastAPI, service: Service) -> None:

@@ -93,7 +93,7 @@ class RateLimits:
 
     def count_login(self, address: str) -> None:
         """A login was begun, or a login or token not taken: TooManyRequests for more than may be.
-        What is good is never refused: others may share the address.
+        One that succeeds is counted no longer (``login_succeeded``).
         """
         bucket = self._logins.of(address)
         if address and not bucket.take():
@@ -102,6 +102,14 @@ class RateLimits:
                 why=f"{LOGINS_A_MINUTE} a minute may be begun or fail",
                 retry_s=bucket.wait_s(),
             )
+
+    def login_succeeded(self, address: str, user: str = "") -> None:
+        """A login that was counted, of a user with a password or not, does not count: a whole
+        office may have one address.
+        """
+        self._logins.of(address).put()
+        if user:
+            self._passwords.of(user.casefold()).put()
 
     def count_password(self, user: str) -> None:
         """A password is shown for a user, from wherever: TooManyRequests for more than may be, so

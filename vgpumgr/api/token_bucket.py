@@ -29,6 +29,12 @@ class TokenBucket:
             self._left -= 1
             return True
 
+    def put(self) -> None:
+        """One that was taken is there again."""
+        with self._lock:
+            self._fill()
+            self._left = min(self._burst, self._left + 1)
+
     def wait_s(self) -> float:
         """How long until there is one; 0 where there is."""
         with self._lock:

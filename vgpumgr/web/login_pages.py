@@ -51,6 +51,7 @@ class LoginPages:
         except VgpumgrError as error:
             self._refused(request, error)
             return html(render("login.html", self._values(request, error.message)), 401)
+        self.service.limits.login_succeeded(address)
         return _logged_in(secret, _next(request))
 
     def with_password(self, request: Request, body: bytes) -> Response:
@@ -91,6 +92,7 @@ class LoginPages:
         except VgpumgrError as error:
             self._refused(request, error)
             return error_page(error, bare_frame())
+        self.service.limits.login_succeeded(address_of(request))
         answer = _logged_in(session, local_path(path))
         _set(answer, ATTEMPT_COOKIE, "", 0)
         return answer

@@ -54,6 +54,18 @@ def test_logins_of_an_address_are_counted() -> None:
     limits.count_login("10.0.0.2")
 
 
+def test_an_office_behind_one_address_logs_in_and_may_fail_no_more_than_before() -> None:
+    limits = RateLimits()
+    for number in range(20 * LOGINS_A_MINUTE):
+        limits.count_login("10.0.0.1")
+        limits.count_password(f"user-{number % 3}")
+        limits.login_succeeded("10.0.0.1", f"user-{number % 3}")
+    for _ in range(LOGINS_A_MINUTE):
+        limits.count_login("10.0.0.1")
+    with pytest.raises(TooManyRequests):
+        limits.count_login("10.0.0.1")
+
+
 def test_a_bucket_fills_with_time() -> None:
     now = 0.0
     bucket = TokenBucket(0.5, 2, lambda: now)

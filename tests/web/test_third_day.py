@@ -106,10 +106,10 @@ def test_a_flavour_is_set_and_deleted(walk: Walk, cli: Cli) -> None:
         walk.link("Flavours")
         walk.button("Set flavours")
         walk.type("Flavours, as YAML", FLAVOUR.replace("vcpus", "vcpu"))
-        walk.button("Show what would happen")
+        walk.button("Show again")
         walk.sees("the text:4")
         walk.type("Flavours, as YAML", FLAVOUR)
-        walk.button("Show what would happen")
+        walk.button("Show again")
         walk.button("Set them")
         walk.sees("done")
     with walk.task("delete a flavour"):

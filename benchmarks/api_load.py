@@ -138,6 +138,24 @@ def listening(api: Api, count: int) -> Iterator[None]:
             each.close()
 
 
+@contextmanager
+def served(hosts: int, vms: int) -> Iterator[tuple[Path, World, Api]]:
+    """An API over a fleet with VMs, and the folder that all is in."""
+    with tempfile.TemporaryDirectory(prefix="vgpumgr-bench-") as folder:
+        home = Path(folder)
+        world = World(home, Path(__file__).parent.parent, hosts, vms)
+        world.cpu_s(["sim", "up", "-f", "fleet.yaml"])
+        try:
+            world.cpu_s(["apply", "-f", "many.yaml"])
+            api = Api(world, home)
+            try:
+                yield home, world, api
+            finally:
+                api.close()
+        finally:
+            world.cpu_s(["sim", "down"])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hosts", type=int, default=1000)
@@ -145,35 +163,24 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=300)
     parser.add_argument("--listeners", type=int, default=200)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="vgpumgr-bench-") as folder:
-        home = Path(folder)
-        world = World(home, Path(__file__).parent.parent, given.hosts, given.vms)
-        world.cpu_s(["sim", "up", "-f", "fleet.yaml"])
-        try:
-            world.cpu_s(["apply", "-f", "many.yaml"])
-            api = Api(world, home)
-            try:
-                quiet = {n: measured(api, p, given.requests) for n, p in REQUESTS.items()}
-                with changing(world):
-                    changed = {n: measured(api, p, given.requests) for n, p in REQUESTS.items()}
-                with listening(api, given.listeners):
-                    heard = {n: measured(api, p, given.requests) for n, p in REQUESTS.items()}
-                told = {
-                    "benchmark": "api_load",
-                    "hosts": given.hosts,
-                    "vms": given.vms,
-                    "requests": given.requests,
-                    "cpus": os.cpu_count(),
-                    "load": os.getloadavg()[0],
-                    "quiet": quiet,
-                    "ledger_changes": changed,
-                    f"listeners_{given.listeners}": heard,
-                    "rss_mib": api.rss_mib(),
-                }
-            finally:
-                api.close()
-        finally:
-            world.cpu_s(["sim", "down"])
+    with served(given.hosts, given.vms) as (_, world, api):
+        quiet = {n: measured(api, p, given.requests) for n, p in REQUESTS.items()}
+        with changing(world):
+            changed = {n: measured(api, p, given.requests) for n, p in REQUESTS.items()}
+        with listening(api, given.listeners):
+            heard = {n: measured(api, p, given.requests) for n, p in REQUESTS.items()}
+        told = {
+            "benchmark": "api_load",
+            "hosts": given.hosts,
+            "vms": given.vms,
+            "requests": given.requests,
+            "cpus": os.cpu_count(),
+            "load": os.getloadavg()[0],
+            "quiet": quiet,
+            "ledger_changes": changed,
+            f"listeners_{given.listeners}": heard,
+            "rss_mib": api.rss_mib(),
+        }
     print(json.dumps(told, indent=2))
 
 

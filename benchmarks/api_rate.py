@@ -14,13 +14,12 @@ import os
 import queue
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.api_load import REQUESTS, Api, UnixHttp
+from benchmarks.api_load import REQUESTS, Api, UnixHttp, served
 from benchmarks.commands import VMS, World
 
 CONNECTIONS = 64
@@ -131,20 +130,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="vgpumgr-bench-") as folder:
-        home = Path(folder)
-        world = World(home, Path(__file__).parent.parent, given.hosts, given.vms)
-        world.cpu_s(["sim", "up", "-f", "fleet.yaml"])
-        try:
-            world.cpu_s(["apply", "-f", "many.yaml"])
-            api = Api(world, home)
-            try:
-                quiet = idle(api, given.rate, given.seconds)
-                worked = busy(api, given.rate, world, given.applied, home)
-            finally:
-                api.close()
-        finally:
-            world.cpu_s(["sim", "down"])
+    with served(given.hosts, given.vms) as (home, world, api):
+        quiet = idle(api, given.rate, given.seconds)
+        worked = busy(api, given.rate, world, given.applied, home)
     told = {
         "benchmark": "api_rate",
         "hosts": given.hosts,

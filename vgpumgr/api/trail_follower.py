@@ -37,13 +37,13 @@ def _ignored() -> None:
 
 
 class SupplyChange:
-    """Whether hosts or GPUs show something else than at the last look."""
+    """Whether hosts or GPUs show something else than at the last look; the first one is none."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._looked_at = time.monotonic()
+        self._looked_at = float("-inf")
         self._committed: Hashable = None
-        self._supply = ledger.supply_version()
+        self._supply: Hashable = None
 
     def is_new(self) -> bool:
         """Is it, where it is time to look? LedgerError where the ledger is away."""
@@ -52,9 +52,9 @@ class SupplyChange:
         self._looked_at = time.monotonic()
         if (committed := self._ledger.version()) == self._committed:
             return False
-        self._committed = committed
         before, self._supply = self._supply, self._ledger.supply_version()
-        return self._supply != before
+        self._committed = committed
+        return before not in {None, self._supply}
 
 
 class TrailFollower:

@@ -25,6 +25,7 @@ def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hands]:
 def test_a_device_of_another_hand_is_new_once_and_a_look_alone_is_not(seen: Hands) -> None:
     ledger = seen.world.ledger
     supply, end = SupplyChange(ledger), ledger.trail_since(None).end
+    assert not supply.is_new(), "the first look"
     seen.world.engine.refresh()
     assert not supply.is_new(), "the host shows what it showed"
     seen.mdev("T4-4Q")
@@ -36,5 +37,6 @@ def test_a_device_of_another_hand_is_new_once_and_a_look_alone_is_not(seen: Hand
 
 def test_a_vm_is_new(seen: Hands) -> None:
     supply = SupplyChange(seen.world.ledger)
+    assert not supply.is_new(), "the first look"
     seen.world.apply(vm("a", "T4-4Q"))
     assert supply.is_new()

@@ -30,7 +30,7 @@ from vgpumgr.engine.hosts.evacuation_plan import EvacuationPlan
 from vgpumgr.engine.images import image_import, image_retirement
 from vgpumgr.engine.layouts import gpu_reset, layout_run
 from vgpumgr.engine.ledger_recovery import ledger_thaw
-from vgpumgr.engine.migration import logoff_moves, user_messages, users_at_work, vm_migrate
+from vgpumgr.engine.migration import logoff_moves, users_at_work, vm_migrate
 from vgpumgr.engine.migration.move_plan import MovePlan
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import NOTHING, EngineContext
@@ -163,19 +163,19 @@ class Engine(EngineContext):
         """Stop VMs: ask the guest, or with ``force`` pull the plug. UsersAtWork where that would
         cut a user off, unless ``with_users``.
         """
-        self._refuse_or_tell("stop", names, with_users=with_users)
-        return vm_power.power(self, names, "stop", force=force, timeout_s=timeout_s)
+        if not with_users:
+            self._refuse_users("stop", names)
+        return vm_power.power(
+            self, names, "stop", force=force, timeout_s=timeout_s, tells_users=with_users
+        )
 
     def reboot(self, names: Sequence[str], *, force: bool, with_users: bool = False) -> Outcome:
         """Reboot VMs; UsersAtWork as :meth:`stop_vms`."""
-        self._refuse_or_tell("reboot", names, with_users=with_users)
-        return vm_power.power(self, names, "reboot", force=force)
+        if not with_users:
+            self._refuse_users("reboot", names)
+        return vm_power.power(self, names, "reboot", force=force, tells_users=with_users)
 
-    def _refuse_or_tell(self, verb: str, names: Sequence[str], *, with_users: bool) -> None:
-        """Users who are cut off all the same are told in their guests."""
-        if with_users:
-            user_messages.tell_now(self, names)
-            return
+    def _refuse_users(self, verb: str, names: Sequence[str]) -> None:
         again = f"vgpumgr vm {verb} {' '.join(names)} --with-users"
         users_at_work.refuse_users(self, names, next=f"{again}, or wait until they have logged off")
 

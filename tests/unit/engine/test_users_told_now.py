@@ -83,7 +83,13 @@ def test_no_user_is_told_of_what_is_refused(world: SimWorld, shown: list[tuple[s
         world.engine.revert("d-01", "s9", stop=StopManner(), with_users=True)
     with pytest.raises(Conflict):
         world.engine.rename("d-01", "d-01", stop=StopManner(), with_users=True)
+    with pytest.raises(NotFound):
+        world.engine.stop_vms(["d-01", "d-77"], force=True, timeout_s=1.0, with_users=True)
+    with pytest.raises(NotFound):
+        world.engine.reboot(["d-01", "d-77"], force=True, with_users=True)
     assert shown == []
+    world.engine.stop_vms(["d-01"], force=True, timeout_s=1.0, with_users=True).raise_for_failure()
+    assert shown == [STOPPED]
 
 
 def test_who_is_logged_in_where_a_file_is_applied(

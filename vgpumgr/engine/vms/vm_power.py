@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from vgpumgr.engine.inventory.ledger_view import LedgerView, observed_domains
 from vgpumgr.engine.migration.moves_within_host import move_within_host
+from vgpumgr.engine.migration.user_messages import tell_now
 from vgpumgr.engine.operations import operation_lifecycle
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import (
@@ -116,8 +117,11 @@ def power(
     *,
     force: bool = False,
     timeout_s: float = 60.0,
+    tells_users: bool = False,
 ) -> Outcome:
-    """``start``, ``stop`` or ``reboot``; with ``force`` the guest is not asked."""
+    """``start``, ``stop`` or ``reboot``; with ``force`` the guest is not asked. ``tells_users``:
+    users who are cut off are told in their guests, once nothing refuses it.
+    """
     vms = [context.ledger.vm(name) for name in names]
     operation_lifecycle.refuse_unfinished(context.ledger, vms)
     if verb != "stop":
@@ -128,4 +132,6 @@ def power(
     start = vm_reservations.power_reservation(
         vms, view, context.opening(), verb=verb, force=force, timeout_s=timeout_s
     )
+    if tells_users:
+        tell_now(context, names)
     return operation_lifecycle.begin(context, start)

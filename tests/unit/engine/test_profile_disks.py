@@ -186,7 +186,9 @@ def test_a_storage_pool_of_one_host_is_refused_with_the_reason(tmp_path: Path) -
     made.turn()
     made.assign("ada")
     [told] = made.later()
-    assert "of that host alone" in told.why
+    assert "cannot be had" in told.text and "of that host alone" in told.why
+    [warned] = made.engine.put_pool(spec(spare=1, profile_disk=PROFILE)).warnings
+    assert "desktops of h1, h2 have no profile disk" in warned
     assert made.ledger.profile_disks() == ()
     made.world.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 
 from vgpumgr.engine.desktops.pool_size import unmakeable
@@ -10,8 +11,11 @@ from vgpumgr.engine.inventory.ledger_view import LedgerView
 from vgpumgr.engine.operations.engine_context import EngineContext
 from vgpumgr.engine.operations.operation_lifecycle import until_current
 from vgpumgr.engine.pools.pool_changes import refuse_image, with_image
+from vgpumgr.engine.storage.shared_storage import SHARED_KINDS
 from vgpumgr.model.desktop import PoolRecord
 from vgpumgr.model.errors import Conflict, NameTaken, NoPlacement, NotFound, QuotaExceeded
+from vgpumgr.model.formats import spanned
+from vgpumgr.model.host import StoragePool
 from vgpumgr.model.pool import PoolSpec
 from vgpumgr.model.role_binding import ALL_TENANTS, Scope
 
@@ -41,10 +45,35 @@ def plan(context: EngineContext, spec: PoolSpec) -> PoolChange:
     before = _there(context, spec.name)
     view = context.view()
     _refuse(context, view, spec, before)
-    warnings = (*_beyond_quota(view, spec, spec.size.max), *_nowhere(view, spec))
+    warnings = (
+        *_beyond_quota(view, spec, spec.size.max),
+        *_nowhere(view, spec),
+        *_without_profile_disks(view, spec),
+    )
     if before is None:
         return PoolChange(pool=spec.name, new=True, warnings=warnings)
     return PoolChange(pool=spec.name, changes=tuple(changes(before.spec, spec)), warnings=warnings)
+
+
+def _without_profile_disks(view: LedgerView, spec: PoolSpec) -> Iterator[str]:
+    """Hosts whose desktops cannot have the disks of their users."""
+    wanted = spec.profile_disk
+    if wanted is None:
+        return
+    hosts = [
+        host.name
+        for host in view.hosts
+        if host.facts and not any(_is_for_profiles(each, wanted.pool) for each in host.facts.pools)
+    ]
+    if hosts:
+        yield (
+            f"users on desktops of {spanned(hosts)} have no profile disk: no storage pool "
+            f"{wanted.pool} there that hosts share"
+        )
+
+
+def _is_for_profiles(pool: StoragePool, name: str) -> bool:
+    return pool.name == name and pool.active and pool.kind in SHARED_KINDS
 
 
 def put(context: EngineContext, spec: PoolSpec, scope: Scope = ALL_TENANTS) -> PoolChange:

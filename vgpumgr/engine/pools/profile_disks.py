@@ -117,7 +117,8 @@ class ProfileDisks:
             return  # another controller was faster
         except VgpumgrError as error:
             self.checked[key] = (there, now + CHECK_S)
-            yield _notice(key, about, "stays where it is", error.why or error.message)
+            text = "cannot be had" if disk is None else "stays where it is"
+            yield _notice(key, about, text, error.why or error.message)
             return
         self.checked[key] = (there, now + CHECK_S)
         if text:

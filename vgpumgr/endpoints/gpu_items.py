@@ -11,7 +11,12 @@ from typing_extensions import TypedDict
 from vgpumgr import catalog
 from vgpumgr.access.tenant_view import gpu_for_tenant, usage_within
 from vgpumgr.endpoints.host_looks import Look, look_item
-from vgpumgr.endpoints.layout_items import GoalItem, goal_item
+from vgpumgr.endpoints.layout_items import (
+    GoalItem,
+    SchedulerTimingItem,
+    goal_item,
+    timing_item,
+)
 from vgpumgr.endpoints.refusal_items import Refusals, refusals_item
 from vgpumgr.endpoints.shapes import Time
 from vgpumgr.model.allocation import Allocation
@@ -82,28 +87,6 @@ class PowerLimits(TypedDict):
     least_w: int
     most_w: int
     locked_clocks_mhz: list[int]
-
-
-class SchedulerTimingItem(TypedDict):
-    """The vGPU scheduler's time slice, or its frequency with the averaging factor; all null: the
-    driver's own.
-    """
-
-    time_slice_ms: float | None
-    frequency_hz: int | None
-    averaging: int | None
-
-
-def _timing(timing: tuple[int, ...] | None) -> SchedulerTimingItem | None:
-    if timing is None:
-        return None
-    slice_us = timing[0] if len(timing) == 1 else None
-    frequency, averaging = timing if len(timing) == 2 else (None, None)
-    return {
-        "time_slice_ms": None if slice_us is None else slice_us / 1000,
-        "frequency_hz": frequency,
-        "averaging": averaging,
-    }
 
 
 class PartitioningItem(TypedDict):
@@ -321,7 +304,7 @@ def partitioning(seen: SeenGpu) -> PartitioningItem:
         "vfs": _vfs(seen),
         "mixed_size": facts.mixed_size,
         "scheduler": facts.scheduler,
-        "scheduler_timing": _timing(facts.scheduler_timing),
+        "scheduler_timing": timing_item(facts.scheduler_timing),
         "power_limits": None if facts.power is None else _power(facts.power),
         "layout": None if seen.layout is None else _layout(seen.layout),
     }

@@ -18,6 +18,7 @@ from vgpumgr.model.layout import (
     LockClocks,
     PartChange,
     ResetGpu,
+    SchedulerTiming,
     SetMigMode,
     SetMixedSize,
     SetPowerLimit,
@@ -34,6 +35,29 @@ class InstanceGoalItem(TypedDict):
     compute: list[str]
 
 
+class SchedulerTimingItem(TypedDict):
+    """The vGPU scheduler's time slice, or its frequency with the averaging factor; all null: the
+    driver's own.
+    """
+
+    time_slice_ms: float | None
+    frequency_hz: int | None
+    averaging: int | None
+
+
+def timing_item(timing: SchedulerTiming | None) -> SchedulerTimingItem | None:
+    """The JSON of a timing."""
+    if timing is None:
+        return None
+    slice_us = timing[0] if len(timing) == 1 else None
+    frequency, averaging = timing if len(timing) == 2 else (None, None)
+    return {
+        "time_slice_ms": None if slice_us is None else slice_us / 1000,
+        "frequency_hz": frequency,
+        "averaging": averaging,
+    }
+
+
 class GoalItem(TypedDict):
     """The wanted partitioning of a GPU in the words of the YAML; what is left alone is left out."""
 
@@ -42,6 +66,7 @@ class GoalItem(TypedDict):
     mixed_size: NotRequired[bool]
     instances: NotRequired[list[InstanceGoalItem]]
     scheduler: NotRequired[str]
+    scheduler_timing: NotRequired[SchedulerTimingItem]
     power_limit: NotRequired[int | str]
     locked_clocks: NotRequired[list[int]]
 
@@ -53,6 +78,7 @@ class ChangeItem(TypedDict):
     enabled: NotRequired[bool]
     count: NotRequired[int]
     policy: NotRequired[str]
+    timing: NotRequired[SchedulerTimingItem | None]
     id: NotRequired[int]
     profile: NotRequired[str]
     profile_id: NotRequired[int]
@@ -103,6 +129,7 @@ def goal_item(goal: GpuLayout) -> GoalItem:
         plain["vfs"] = "max"
     if goal.power_limit == POWER_DEFAULT:
         plain["power_limit"] = "default"
+    plain["scheduler_timing"] = timing_item(goal.scheduler_timing)
     item: GoalItem = {}
     item.update({name: value for name, value in plain.items() if value is not None})  # type: ignore[typeddict-item]
     return item
@@ -142,4 +169,6 @@ def change_item(change: PartChange) -> ChangeItem:
     """The JSON of one change."""
     item: ChangeItem = {"kind": _VERBS[type(change)]}
     item.update(to_plain(change))
+    if isinstance(change, SetScheduler):
+        item["timing"] = timing_item(change.timing)
     return item

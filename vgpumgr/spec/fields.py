@@ -47,6 +47,15 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+NAMED, RULES = "[name]", "[rules]"
+"""Tags that no error shows, of a key whose value is a name, or keys of its own."""
+
+
+def name_or_rules(value: object) -> str:
+    """Which of the two a file says: errors are about that one alone."""
+    return RULES if isinstance(value, dict | BaseModel) else NAMED
+
+
 def refuse(message: str, *at: str | int) -> NoReturn:
     """Report a rule that this model breaks, at the key path ``at`` below it."""
     # PydanticCustomError fills {…} from its context: the message is such a value, never a template.

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from vgpumgr.model.formats import PciAddress
@@ -22,7 +30,16 @@ from vgpumgr.model.layout import (
     SchedulerTiming,
 )
 from vgpumgr.spec import layout_rules
-from vgpumgr.spec.fields import Labels, Line, Name, Strict, refuse
+from vgpumgr.spec.fields import (
+    NAMED,
+    RULES,
+    Labels,
+    Line,
+    Name,
+    Strict,
+    name_or_rules,
+    refuse,
+)
 
 MAX_RULES = 64
 _PARTS = ("mig", "vfs", "mixed_size", "instances", "scheduler", "power")
@@ -190,6 +207,12 @@ class TimingModel(Strict):
         return (self.frequency_hz or 0, self.averaging)
 
 
+Timing = Annotated[
+    Annotated[Literal["default"], Tag(NAMED)] | Annotated[TimingModel, Tag(RULES)],
+    Discriminator(name_or_rules),
+]
+
+
 class RuleModel(Strict):
     """The declared partitioning of some GPUs of a host; a part that is left out does not change.
 
@@ -208,7 +231,7 @@ class RuleModel(Strict):
     mixed_size: bool | None = None
     instances: list[InstanceModel] | None = Field(default=None, max_length=16)
     scheduler: Literal["best-effort", "equal-share", "fixed-share"] | None = None
-    scheduler_timing: Literal["default"] | TimingModel | None = None
+    scheduler_timing: Timing | None = None
     power: PowerModel | None = None
 
     @model_validator(mode="after")

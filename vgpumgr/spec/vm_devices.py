@@ -23,7 +23,19 @@ from vgpumgr.model.formats import parse_bytes
 from vgpumgr.model.nic import SriovNic
 from vgpumgr.model.port_rules import MOST_RULES, PortFilter, PortRule
 from vgpumgr.model.vm_devices import CdSpec, DiskMode, DiskSpec, NicSpec
-from vgpumgr.spec.fields import Bridge, DiskSize, Line, Name, ObjectName, Rate, Strict, refuse
+from vgpumgr.spec.fields import (
+    NAMED,
+    RULES,
+    Bridge,
+    DiskSize,
+    Line,
+    Name,
+    ObjectName,
+    Rate,
+    Strict,
+    name_or_rules,
+    refuse,
+)
 
 MOST_HEADS = 16
 _LEAST_PX, _MOST_PX = 320, 16_384
@@ -109,10 +121,6 @@ class CdModel(Strict):
         return CdSpec(image=self.image, pool=self.pool, boot=self.boot)
 
 
-NAMED, RULES = "[name]", "[rules]"
-"""Tags that no error shows."""
-
-
 class PortFilterModel(Strict):
     """What reaches a guest over a NIC, in addition to the answers to what it asks for itself."""
 
@@ -135,14 +143,9 @@ class PortFilterModel(Strict):
         return PortFilter(self.clean_traffic, tuple(map(PortRule.parse, self.allow))).name
 
 
-def _as_written(value: object) -> str:
-    """Which of the two a file says: errors are about that one alone."""
-    return RULES if isinstance(value, dict | PortFilterModel) else NAMED
-
-
 NicFilter = Annotated[
     Annotated[ObjectName, Tag(NAMED)] | Annotated[PortFilterModel, Tag(RULES)],
-    Discriminator(_as_written),
+    Discriminator(name_or_rules),
 ]
 
 

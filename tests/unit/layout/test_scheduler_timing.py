@@ -62,12 +62,15 @@ def test_a_file_says_it(said: str, timing: tuple[int, ...]) -> None:
         ),
         ("scheduler: equal-share, scheduler_timing: {time_slice_ms: 31}", "time_slice_ms"),
         ("scheduler: equal-share, scheduler_timing: {frequency_hz: 1}", "frequency_hz"),
+        ("scheduler: equal-share, scheduler_timing: {time_slice: 4}", "did you mean time_slice_ms"),
+        ("scheduler: equal-share, scheduler_timing: defalt", "must be default"),
     ],
 )
 def test_what_cannot_be_is_refused(said: str, why: str) -> None:
     with pytest.raises(SpecError) as caught:
         rule(said)
     assert why in str(caught.value)
+    assert "[" not in str(caught.value).replace("gpus[0]", ""), "no word of the parser's own"
 
 
 def test_another_timing_is_a_change_and_a_difference() -> None:

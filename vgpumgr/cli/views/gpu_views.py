@@ -8,6 +8,7 @@ from typing import Any
 from vgpumgr.cli.output import Item, fields
 from vgpumgr.cli.views.ages import age
 from vgpumgr.cli.views.figure_views import gpu_now_text, hour_text
+from vgpumgr.cli.views.layout_views import scheduler_text
 from vgpumgr.endpoints.gpu_items import GpuFabric, GpuItem, GpuType, PowerLimits
 from vgpumgr.endpoints.gpus import OneGpu, ShownGpu
 from vgpumgr.endpoints.refusal_items import BACK_OFF
@@ -171,13 +172,10 @@ def _conflict_text(item: GpuItem) -> str:
 
 
 def _scheduler_text(item: GpuItem) -> str:
-    """``equal-share, slices of 4 ms``; the driver's own timing is not spoken of."""
+    """The driver's own timing is not spoken of."""
     timing = item["scheduler_timing"]
-    if timing is None or not any(timing.values()):
-        return item["scheduler"] or ""
-    if timing["time_slice_ms"] is not None:
-        return f"{item['scheduler']}, slices of {timing['time_slice_ms']:g} ms"
-    return f"{item['scheduler']}, {timing['frequency_hz']} Hz, averaging {timing['averaging']}"
+    chosen = timing if timing is not None and any(timing.values()) else None
+    return scheduler_text(item["scheduler"] or "", chosen)
 
 
 def _partitioning(item: GpuItem) -> list[tuple[str, object]]:

@@ -11,6 +11,7 @@ from vgpumgr.endpoints.layout_items import (
     GpuChangeItem,
     InstanceGoalItem,
     LayoutPlanItem,
+    SchedulerTimingItem,
 )
 from vgpumgr.model.formats import counted
 
@@ -20,6 +21,8 @@ def goal_text(goal: GoalItem) -> str:
     shown: dict[str, object] = {**goal}
     if "instances" in goal:
         shown["instances"] = _instances_text(goal["instances"])
+    if "scheduler_timing" in goal:
+        shown["scheduler_timing"] = timing_text(goal["scheduler_timing"])
     return ", ".join(f"{name}: {_yaml(value)}" for name, value in shown.items())
 
 
@@ -52,7 +55,7 @@ def change_text(change: ChangeItem) -> str:
         case "set-mixed-size":
             return f"turn mixed-size mode {_word(change['enabled'])}"
         case "set-scheduler":
-            return f"set the scheduler to {change['policy']}"
+            return f"set the scheduler to {scheduler_text(change['policy'], change.get('timing'))}"
         case "destroy-instance":
             return f"destroy GPU instance {change['profile']} at {change['start']}"
         case "reset-gpu":
@@ -65,6 +68,20 @@ def change_text(change: ChangeItem) -> str:
             computes = len(change["compute"])
             inside = f" with {counted(computes, 'compute instance')}" if computes else ""
             return f"create GPU instance {change['profile']} at {change['start']}{inside}"
+
+
+def scheduler_text(policy: str, timing: SchedulerTimingItem | None) -> str:
+    """``equal-share, slices of 4 ms``; without a timing the policy alone."""
+    return policy if timing is None else f"{policy}, {timing_text(timing)}"
+
+
+def timing_text(timing: SchedulerTimingItem) -> str:
+    """``slices of 4 ms``, ``480 Hz, averaging 33``, or the driver's own."""
+    if timing["time_slice_ms"] is not None:
+        return f"slices of {timing['time_slice_ms']:g} ms"
+    if timing["frequency_hz"] is not None:
+        return f"{timing['frequency_hz']} Hz, averaging {timing['averaging']}"
+    return "the driver's own timing"
 
 
 def _clocks_text(found: Sequence[int]) -> str:
